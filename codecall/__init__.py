@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from codecall.audit.events import AuditEvent
     from codecall.audit.sinks import JsonLinesSink, LoggingSink, OpenTelemetrySink
     from codecall.catalog.entries import tool_metadata
+    from codecall.composite.provider import CompositeTools
     from codecall.envelopes import ExecutionResult, Stats
     from codecall.errors import (
         AccessDeniedError,
@@ -64,6 +65,7 @@ __all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
     "AuditEvent",
     "CodeCallError",
     "CodeCallPlugin",
+    "CompositeTools",
     "Enclave",
     "ExecutionAbortedError",
     "ExecutionResult",
@@ -114,6 +116,7 @@ __all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
 _HOMES = {
     "AuditEvent": "codecall.audit.events",
     "CodeCallPlugin": "codecall.plugin",
+    "CompositeTools": "codecall.composite.provider",
     "Enclave": "codecall.sandbox.enclave",
     "ExecutionResult": "codecall.envelopes",
     "JsonLinesSink": "codecall.audit.sinks",

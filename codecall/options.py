@@ -250,6 +250,9 @@ class PluginOptions(Options):
     """Progress notifications while a script runs."""
     shutdown: ShutdownOptions = ShutdownOptions()
     """How running scripts end when the server stops."""
+    composite_tools: Annotated[tuple[Any, ...], Field(strict=False)] = ()
+    """Workflows that are served as tools: files of definitions (YAML, JSON, TOML), folders of them, or definitions as
+    mappings."""
     telemetry: bool = True
     """Whether spans and metrics are recorded with OpenTelemetry, where a provider is set."""
     tasks: bool = False
@@ -466,5 +469,6 @@ class PluginKeywords(TypedDict, total=False):
     results: bool | ResultsDict | Mapping[str, object] | ResultsOptions
     progress: ProgressDict | Mapping[str, object] | ProgressOptions | None
     shutdown: ShutdownDict | Mapping[str, object] | ShutdownOptions | None
+    composite_tools: Sequence[str | os.PathLike[str] | Mapping[str, object]]
     telemetry: bool
     tasks: bool

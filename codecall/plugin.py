@@ -12,9 +12,11 @@ import asyncio
 import functools
 import inspect
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
+from anyio import to_thread
 from fastmcp import FastMCP
 from fastmcp.resources import ResourceTemplate
 from fastmcp.server.context import Context
@@ -58,6 +60,8 @@ from codecall.server.shutdown import within_grace
 from codecall.telemetry.spans import Telemetry
 
 if TYPE_CHECKING:
+    from codecall.composite.definition import Finding
+    from codecall.composite.provider import CompositeToolSet
     from codecall.options import (
         AuditDict,
         DirectCallsDict,
@@ -114,6 +118,7 @@ class CodeCallPlugin(CatalogTransform):
         self._now = ToolSet.from_runtime(
             Runtime(options, self.view, self._runtime, enclaves, index, telemetry, audit, observations, results)
         )
+        self._composites = self._read_composites(options)
 
     @classmethod
     def init(
@@ -139,6 +144,7 @@ class CodeCallPlugin(CatalogTransform):
         results: bool | ResultsDict | Mapping[str, object] | ResultsOptions = True,
         progress: ProgressDict | Mapping[str, object] | ProgressOptions | None = None,
         shutdown: ShutdownDict | Mapping[str, object] | ShutdownOptions | None = None,
+        composite_tools: Sequence[str | os.PathLike[str] | Mapping[str, object]] = (),
         telemetry: bool = True,
         tasks: bool = False,
         **wire_spelling: object,
@@ -176,6 +182,8 @@ class CodeCallPlugin(CatalogTransform):
                 `codecall.options.ResultsOptions`.
             progress: What clients hear while a script runs. See `codecall.options.ProgressOptions`.
             shutdown: What becomes of running scripts when the server ends. See `codecall.options.ShutdownOptions`.
+            composite_tools: Workflows that are served as tools: files of definitions, folders of them, or definitions
+                as mappings. One that is wrong is logged, and not served.
             telemetry: Report spans and metrics to OpenTelemetry, where a provider is set.
             tasks: Let clients run `codecall:execute` as a background task of FastMCP (extra `tasks`).
             **wire_spelling: The same options in their wire spelling; anything else is refused.
@@ -200,6 +208,11 @@ class CodeCallPlugin(CatalogTransform):
         return self._now.by_separator[separator_for(self.options, None)]
 
     @property
+    def composite_findings(self) -> tuple[Finding, ...]:
+        """What is wrong with definitions of composite tools that are therefore not served."""
+        return self._composites.findings if self._composites is not None else ()
+
+    @property
     def worker_pids(self) -> tuple[int, ...]:
         """Process ids of the workers that run for this plugin now, on all its servers; none outside their lifespans."""
         return tuple(self._lifetime.pids())
@@ -222,7 +235,8 @@ class CodeCallPlugin(CatalogTransform):
         async with self._reloading:
             old = self._now
             new = await old.with_options(self._lifetime, changed_options(old.runtime.options, vm, options))
-            self._now = new
+            composites = await to_thread.run_sync(self._read_composites, new.runtime.options)
+            self._now, self._composites = new, composites
             await self._lifetime.retire(old.runtime.enclaves)
 
     async def drain(self, grace_s: float | None = None) -> int:
@@ -288,6 +302,18 @@ class CodeCallPlugin(CatalogTransform):
     def _runtime(self) -> Runtime:
         return self._now.runtime
 
+    def _read_composites(self, options: PluginOptions) -> CompositeToolSet | None:
+        """The composite tools of these options, read anew; None where there are none."""
+        if not options.composite_tools:
+            return None
+        from codecall.composite.provider import CompositeToolSet  # loads the engine of templates
+
+        return CompositeToolSet(options.composite_tools, self._runtime)
+
+    async def list_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
+        """The composite tools beside those of the server: for clients and in the catalog alike."""
+        return await super().list_tools(tools if self._composites is None else self._composites.added_to(tools))
+
     async def transform_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """What clients list: the meta-tools, and the tools that the mode or their metadata shows."""
         server, now = _server(), self._now
@@ -308,7 +334,8 @@ class CodeCallPlugin(CatalogTransform):
         """The meta-tools under either spelling; every other tool as it is."""
         tool = self._now.by_name.get(name)
         if tool is None:
-            return await call_next(name, version=version)
+            found = await call_next(name, version=version)
+            return self._composites.tools.get(name) if found is None and self._composites is not None else found
         tool = self._now.by_name[tool.name_with(self._separator())]
         if self.options.tasks and isinstance(tool, ExecuteTool):
             from codecall.meta_tools.tasks import record_submitter  # loaded with its tool
@@ -354,7 +381,7 @@ class CodeCallPlugin(CatalogTransform):
         beneath = can_bypass(server.middleware)
         read = functools.partial(self.get_tool_catalog, context, run_middleware=not beneath)
         # A subclass that reads or passes on the catalog in a way of its own is asked in every request.
-        usual = all(getattr(type(self), name) is getattr(CatalogTransform, name) for name in _CATALOG)
+        usual = all(getattr(type(self), name) is getattr(CodeCallPlugin, name) for name in _CATALOG)
         return CatalogView(
             server,
             read,

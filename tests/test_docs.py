@@ -10,6 +10,7 @@ The word after the opening fence decides what happens to a block; one that is no
                 must have the options and words that it takes
     json, toml  must parse
     … gateway   behind json, toml or yaml: a configuration of the gateway, its own or a client's; must be read as one
+    … composite behind yaml: a definition of a composite tool; must be read, and run against tools that answer nothing
     yaml        manifests of Kubernetes: must parse, and fit `examples/production/server.py`
     text        is not checked
 
@@ -119,6 +120,7 @@ FILE = re.compile(r"(?:js|python|json|toml) file=(?P<name>[\w./]+)(?P<fails> fai
 def test_every_block_says_what_it_is():
     infos = {"python", "js", "ts", "js refused", "console", "json", "toml", "yaml", "text", "text output"}
     infos |= {f"{language} gateway" for language in ("json", "toml", "yaml")}
+    infos.add("yaml composite")
     assert [
         f"{block}: {block.info!r}" for block in BLOCKS if block.info not in infos and not FILE.fullmatch(block.info)
     ] == []
@@ -269,6 +271,16 @@ def test_configurations_are_read(block: Block, tmp_path: Path):
     assert read_config(file).options.servers
 
 
+@pytest.mark.parametrize("block", tagged("yaml composite"), ids=str)
+async def test_definitions_of_composite_tools_run(block: Block, tmp_path: Path):
+    from tests.composite.documents import Stubs, run_with_samples
+
+    file = tmp_path / "definition.yaml"
+    file.write_text(block.text, encoding="utf-8")
+    result = await run_with_samples(Stubs(), file)
+    assert not result.is_error, result.content
+
+
 @pytest.mark.parametrize("block", tagged("console"), ids=str)
 def test_commands_exist(block: Block):
     targets = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
@@ -347,7 +359,7 @@ def test_no_block_is_lost():
     counts = Counter("file" if FILE.fullmatch(block.info) else block.info for block in BLOCKS if block.info != "text")
     assert counts == {
         "console": 43,
-        "python": 23,
+        "python": 24,
         "file": 18,
         "js": 8,
         "ts": 2,
@@ -358,6 +370,7 @@ def test_no_block_is_lost():
         "toml gateway": 6,
         "json gateway": 2,
         "yaml gateway": 1,
+        "yaml composite": 1,
         "text output": 4,
     }
 

@@ -91,6 +91,7 @@ GIVEN: dict[str, tuple[object, object]] = {
     "results": ({"maxCallerBytes": 4096}, ResultsOptions(max_caller_bytes=4096)),
     "progress": ({"heartbeatS": 2.5}, ProgressOptions(heartbeat_s=2.5)),
     "shutdown": ({"graceS": 0.0}, ShutdownOptions(grace_s=0)),
+    "composite_tools": (["workflows"], ("workflows",)),
     "telemetry": (False, False),
     "tasks": (True, True),
 }

@@ -15,7 +15,7 @@ import pytest
 from pydantic.alias_generators import to_camel
 
 from codecall.errors import OptionsError
-from codecall.meta_tools.execute import max_value_bytes
+from codecall.meta_tools.runs import max_value_bytes
 from codecall.presets import (
     PRESET_ENVIRONMENT_VARIABLE,
     PRESET_NAMES,

@@ -17,6 +17,7 @@ ERRORS = {name for name, kind in vars(errors).items() if inspect.isclass(kind) a
 SURFACE = {
     "AuditEvent",
     "CodeCallPlugin",
+    "CompositeTools",
     "Enclave",
     "ExecutionResult",
     "JsonLinesSink",

@@ -32,7 +32,7 @@ from codecall.meta_tools.base import (
     tool_result,
 )
 from codecall.meta_tools.descriptions import describe_invoke
-from codecall.meta_tools.execute import caller_results, max_value_bytes
+from codecall.meta_tools.runs import caller_results, max_value_bytes
 from codecall.redaction.clean import well_formed
 from codecall.sandbox.interfaces import ResultPlace
 from codecall.telemetry.spans import trace_invoke

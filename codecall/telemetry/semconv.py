@@ -43,7 +43,7 @@ REASON: Final = "codecall.rate.reason"
 SAVING: Final = "codecall.tokens.kind"
 
 ATTRIBUTES: Final[dict[str, str]] = {
-    OPERATION: "`search`, `describe`, `invoke` or `execute`",
+    OPERATION: "`search`, `describe`, `invoke`, `execute` or `composite`",
     STATUS: "`status` of the envelope; `ok` of an answer that has none; `error`: no answer; `cancelled`",
     ERROR: "the error's code; `_OTHER` for one that a tool made up; left out where all went well",
     DRY_RUN: "whether the script was only looked at",

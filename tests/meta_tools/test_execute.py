@@ -11,7 +11,7 @@ from fastmcp import Client
 from mcp_types import TextContent
 
 from codecall.envelopes import EXECUTE_SCHEMA
-from codecall.meta_tools.execute import max_value_bytes
+from codecall.meta_tools.runs import max_value_bytes
 from codecall.presets import PRESET_NAMES, load_preset
 from codecall.sandbox.wire import MAX_FRAME_BYTES
 

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from codecall.errors import OptionsError
 from codecall.gateway.config.codecall_toml import parse_own_options
-from codecall.gateway.config.formats import SUFFIXES, read_document
 from codecall.gateway.config.mcp_clients import TITLES, Client, client_files, existing_client_files, parse_client
 from codecall.gateway.config.mcp_layers import ConfigLayer, find_layers
 from codecall.gateway.config.mcp_servers import EntryContext, translate_entry
@@ -27,6 +26,7 @@ from codecall.gateway.config.options import (
     StdioServer,
 )
 from codecall.gateway.config.variables import input_variable
+from codecall.jsonio.documents import SUFFIXES, read_document
 
 
 class Configuration(NamedTuple):

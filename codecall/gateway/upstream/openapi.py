@@ -24,10 +24,10 @@ from mcp import ClientSession
 from mcp_types import ToolAnnotations
 
 from codecall.errors import OptionsError
-from codecall.gateway.config.formats import is_harmless_yaml
 from codecall.gateway.config.options import OpenApiServer
 from codecall.gateway.upstream.addresses import is_allowed_target
 from codecall.jsonio.decode import read_json
+from codecall.jsonio.documents import is_harmless_yaml
 
 if TYPE_CHECKING:
     from fastmcp.utilities.openapi import HTTPRoute

@@ -20,7 +20,7 @@ from codecall.catalog.cache.cache import CatalogCaches
 from codecall.catalog.components import component_view
 from codecall.catalog.view import CatalogView
 from codecall.catalog.visibility import VisibilityPolicy
-from codecall.meta_tools.execute import max_value_bytes
+from codecall.meta_tools.runs import max_value_bytes
 from codecall.options import PluginOptions
 from codecall.plugin import CodeCallPlugin
 from codecall.presets import Preset

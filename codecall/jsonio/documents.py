@@ -1,4 +1,4 @@
-"""Configuration files as data: TOML, YAML, JSON, and JSON as editors take it, with comments and trailing commas.
+"""Files that people write, as data: TOML, YAML, JSON, and JSON as editors take it, with comments and trailing commas.
 
 Errors name the file and the line, and quote nothing of the file. A key that stands twice is refused.
 """
@@ -12,7 +12,7 @@ import stat
 import tomllib
 from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from codecall.errors import OptionsError
 from codecall.files import check_found_file
@@ -46,6 +46,37 @@ def read_document(file: Path, *, discovered: bool = False) -> dict[str, object]:
     Raises:
         OptionsError: it cannot be read, is malformed, too large or too deep, somebody else's, or holds something else.
     """
+    documents = read_documents(file, discovered=discovered)
+    if len(documents) > 1:
+        raise OptionsError(f"{file}: not YAML, line {documents[1].lines.get((), 1)}: one document is needed")
+    data = documents[0].data if documents else None
+    if data is None:
+        return {}
+    if not isinstance(data, dict):
+        raise OptionsError(f"{file}: a mapping is needed, {_describe_type(data)} is there")
+    mapping = cast("dict[object, object]", data)
+    if odd := [key for key in mapping if not isinstance(key, str)]:
+        raise OptionsError(f"{file}: keys must be texts; {_describe_type(odd[0])} is one")
+    return cast("dict[str, object]", mapping)
+
+
+class Document(NamedTuple):
+    """One document of a file."""
+
+    data: object
+    lines: Mapping[tuple[str | int, ...], int]
+    """The lines, from 1, at which values stand, by their paths; empty where the format does not tell."""
+
+
+def read_documents(file: Path, *, discovered: bool = False) -> list[Document]:
+    """Read all documents of a file: a YAML file may have several, or none.
+
+    Args:
+        discovered: as for `read_document`.
+
+    Raises:
+        OptionsError: it cannot be read, is malformed, too large or too deep, or somebody else's.
+    """
     try:
         text = _read_text(file, discovered=discovered)
     except FileNotFoundError:
@@ -57,23 +88,16 @@ def read_document(file: Path, *, discovered: bool = False) -> dict[str, object]:
     try:
         match file.suffix.lower():
             case ".toml":
-                data = _toml(file, text)
+                documents = [Document(_toml(file, text), {})]
             case ".yaml" | ".yml":
-                data = _yaml(file, text)
+                documents = _yaml(file, text)
             case _:
-                data = _json(file, text)
+                documents = [Document(_json(file, text), {})]
     except RecursionError:
         raise OptionsError(f"{file}: is nested too deeply") from None
-    if _is_too_deep(data):
+    if any(_is_too_deep(document.data) for document in documents):
         raise OptionsError(f"{file}: is nested too deeply; lists and mappings may be {MAX_DEPTH} deep")
-    if data is None:
-        return {}
-    if not isinstance(data, dict):
-        raise OptionsError(f"{file}: a mapping is needed, {_describe_type(data)} is there")
-    mapping = cast("dict[object, object]", data)
-    if odd := [key for key in mapping if not isinstance(key, str)]:
-        raise OptionsError(f"{file}: keys must be texts; {_describe_type(odd[0])} is one")
-    return cast("dict[str, object]", mapping)
+    return documents
 
 
 def _read_text(file: Path, *, discovered: bool) -> str:
@@ -166,7 +190,7 @@ def _toml(file: Path, text: str) -> object:
         raise OptionsError(f"{file}: not TOML: a number has too many digits") from None
 
 
-def _yaml(file: Path, text: str) -> object:
+def _yaml(file: Path, text: str) -> list[Document]:
     import yaml
 
     class Loader(yaml.SafeLoader):
@@ -180,7 +204,13 @@ def _yaml(file: Path, text: str) -> object:
 
     try:
         if is_harmless_yaml(text):
-            return cast("object", yaml.load(text, Loader=Loader))  # noqa: S506 - a SafeLoader
+            loader = Loader(text)
+            documents: list[Document] = []
+            while loader.check_node():
+                node = loader.get_node()
+                lines = dict(_yaml_lines(node, ()))
+                documents.append(Document(cast("object", loader.construct_document(node)), lines))  # pyright: ignore[reportUnknownMemberType]
+            return documents
     except yaml.MarkedYAMLError as failure:
         mark = failure.problem_mark or failure.context_mark
         where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
@@ -189,6 +219,18 @@ def _yaml(file: Path, text: str) -> object:
     except (yaml.YAMLError, ValueError):
         raise OptionsError(f"{file}: not YAML") from None
     raise OptionsError(f"{file}: is nested too deeply, or refers to itself too often")
+
+
+def _yaml_lines(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:
+    """The line of each value below a node of YAML; that of a mapping's value is its key's."""
+    yield path, node.start_mark.line + 1
+    if node.id == "mapping":
+        for key, value in node.value:
+            yield from _yaml_lines(value, (*path, str(key.value)))
+            yield (*path, str(key.value)), key.start_mark.line + 1
+    elif node.id == "sequence":
+        for number, item in enumerate(node.value):
+            yield from _yaml_lines(item, (*path, number))
 
 
 class _DuplicateKeyError(ValueError):

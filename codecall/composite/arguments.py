@@ -1,0 +1,150 @@
+"""The arguments of a workflow and of its steps: checked, with their defaults; rendered, and read as the type that the
+tool's schema asks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+import jsonschema
+import msgspec
+
+from codecall.composite.definition import JsonObject
+from codecall.composite.templates import NO_VALUE, TemplateBudget, is_template, render
+from codecall.jsonio.decode import read_json
+from codecall.schema.validation import Problem, add_overflow_note, make_problem, resolve
+
+MAX_PROBLEMS: Final = 20
+"""Bad fields that one error names; it says how many more there are."""
+
+_TYPE_OF: Final[Mapping[type, str]] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+_MAX_DEPTH: Final = 8
+"""Combinations of schemas within each other that are looked into."""
+
+
+def with_defaults(arguments: Mapping[str, object], schema: JsonObject) -> JsonObject:
+    """Arguments with the defaults that their schema gives for those left out."""
+    properties = schema.get("properties")
+    fields = cast("JsonObject", properties) if isinstance(properties, dict) else {}
+    defaults = {
+        name: cast("JsonObject", field)["default"]
+        for name, field in fields.items()
+        if name not in arguments and isinstance(field, dict) and "default" in field
+    }
+    return {**arguments, **defaults}
+
+
+def argument_problems(arguments: Mapping[str, object], schema: JsonObject) -> list[Problem]:
+    """What is wrong with arguments by their JSON Schema."""
+    validator = jsonschema.Draft202012Validator(schema)
+    errors = list(_errors(validator, arguments))
+    problems = [make_problem(path, message, schema) for path, message in errors[:MAX_PROBLEMS]]
+    return add_overflow_note(problems, len(errors))
+
+
+def _errors(validator: jsonschema.Draft202012Validator, arguments: object) -> Iterator[tuple[list[str], str]]:
+    seen: set[tuple[str, ...]] = set()
+    # The library's annotations want JSON data, which arguments are.
+    for error in cast("Iterable[Any]", validator.iter_errors(cast("Any", arguments))):  # pyright: ignore[reportUnknownMemberType]
+        path = [str(part) for part in error.absolute_path]
+        if error.validator != "required":
+            yield path, error.message[:300]
+        elif tuple(path) not in seen:  # the library reports each missing field apart, without its name
+            seen.add(tuple(path))
+            present = cast("Mapping[str, object]", error.instance)
+            yield from (
+                ([*path, name], "Field required")
+                for name in cast("Sequence[str]", error.validator_value)
+                if name not in present
+            )
+
+
+def render_arguments(
+    arguments: Mapping[str, object], schema: JsonObject | None, data: Mapping[str, object], budget: TemplateBudget
+) -> JsonObject:
+    """The arguments of a call: templates rendered, and their texts read as what `schema` asks.
+
+    Raises:
+        TemplateError: a template fails.
+    """
+    root = schema or {}
+    return {
+        name: _rendered(value, _property(root, name, root), root, data, budget) for name, value in arguments.items()
+    }
+
+
+def _rendered(
+    value: object, schema: JsonObject, root: JsonObject, data: Mapping[str, object], budget: TemplateBudget
+) -> object:
+    if isinstance(value, str):
+        return coerce(render(value, data, budget), schema, root) if is_template(value) else value
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, object]", value)
+        return {
+            name: _rendered(item, _property(schema, name, root), root, data, budget) for name, item in fields.items()
+        }
+    if isinstance(value, (list, tuple)):
+        resolved = resolve(schema, root)
+        items = resolved.get("items")
+        inner = cast("JsonObject", items) if isinstance(items, dict) else {}
+        return [_rendered(item, inner, root, data, budget) for item in cast("Sequence[object]", value)]
+    return value
+
+
+def _property(schema: JsonObject, name: str, root: JsonObject) -> JsonObject:
+    properties = resolve(schema, root).get("properties")
+    field = cast("JsonObject", properties).get(name) if isinstance(properties, dict) else None
+    return cast("JsonObject", field) if isinstance(field, dict) else {}
+
+
+def coerce(text: str, schema: JsonObject, root: JsonObject) -> object:
+    """A rendered text as a value of a type that `schema` asks; the text itself where it asks for texts, or where the
+    text is none of what it asks."""
+    types = types_of(schema, root)
+    if not types or "string" in types:
+        return text
+    if text == NO_VALUE:
+        return None if "null" in types else text
+    try:
+        value = read_json(text.strip())
+    except (msgspec.MsgspecError, RecursionError):
+        return text
+    if isinstance(value, float) and value.is_integer() and "number" not in types:
+        value = int(value)
+    kind = _type_of(value)
+    return value if kind in types or (kind == "integer" and "number" in types) else text
+
+
+def types_of(schema: JsonObject, root: JsonObject, depth: int = 0) -> set[str]:
+    """The types that a schema admits; empty where it says nothing about them."""
+    if depth > _MAX_DEPTH:
+        return set()
+    resolved = resolve(schema, root)
+    named = resolved.get("type")
+    if isinstance(named, str):
+        return {named}
+    if isinstance(named, list):
+        return {str(item) for item in cast("list[object]", named)}
+    found: set[str] = set()
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        branches = resolved.get(keyword)
+        for branch in cast("list[object]", branches) if isinstance(branches, list) else ():
+            if isinstance(branch, dict):
+                found |= types_of(cast("JsonObject", branch), root, depth + 1)
+    choices = resolved.get("enum", [resolved["const"]] if "const" in resolved else None)
+    if not found and isinstance(choices, list):
+        found = {_type_of(item) for item in cast("list[object]", choices)}
+    return found
+
+
+def _type_of(value: object) -> str:
+    """The JSON Schema type of JSON data."""
+    kind: type = type(value)
+    return "null" if value is None else _TYPE_OF.get(kind, "")

@@ -1,0 +1,110 @@
+"""The calls of one workflow: each numbered, observed, remembered for `resumeFrom`, and made by the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from codecall.calls.broker import Broker
+from codecall.catalog.entries import JsonObject
+from codecall.composite.failures import WorkflowError
+from codecall.envelopes import MAX_STORED_INPUT_CHARS, CallRecord
+from codecall.errors import CodeCallError, ToolCallError
+from codecall.fastmcp_errors import log_unexpected
+from codecall.globs import display_name
+from codecall.sandbox.interfaces import RunHooks
+
+MAX_HELD_FACTOR: Final = 4
+"""Bytes that the outputs of all calls of one run may have together, in largest values."""
+
+
+class WorkflowCalls:
+    """Makes the calls of one run.
+
+    Args:
+        broker: Makes them.
+        hooks: Observe and remember them.
+        max_value_bytes: Bytes that one value may have.
+    """
+
+    def __init__(self, broker: Broker, hooks: RunHooks, max_value_bytes: int) -> None:
+        self.records: list[CallRecord] = []
+        """The calls so far, in the order in which they were made."""
+        self.chars = 0
+        """Characters of all values so far."""
+        self._broker = broker
+        self._hooks = hooks
+        self._max_value_bytes = max_value_bytes
+        self._schemas: dict[str, JsonObject | None] = {}
+
+    async def input_schema(self, tool: str) -> JsonObject | None:
+        """The schema of a tool's input; None where the caller has no such tool, which a call will say."""
+        if tool not in self._schemas:
+            described = await self._broker.describe(tool)
+            schema = described["inputSchema"] if described is not None else None
+            self._schemas[tool] = schema if isinstance(schema, dict) else None  # pyright: ignore[reportUnknownMemberType]
+        return self._schemas[tool]
+
+    async def call(self, tool: str, arguments: Mapping[str, object]) -> str:
+        """Call a tool, and give its value as JSON text.
+
+        Raises:
+            CodeCallError: the call failed.
+        """
+        input_json = json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+        record = CallRecord(len(self.records) + 1, "tool", tool, input_json[:MAX_STORED_INPUT_CHARS], len(input_json))
+        self.records.append(record)
+        record.start()
+        on_end = self._hooks.observer.on_call(record, input_json)
+        result: str | None = None
+        try:
+            result = value = await self._value(record, input_json, dict(arguments))
+            record.result_chars = len(value)
+            record.end()
+        except CodeCallError as error:
+            record.end(error.code)
+            raise
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is None or task.cancelling():
+                raise
+            # Nobody has cancelled this step: the tool let through the end of something of its own.
+            record.end(ToolCallError.code)
+            message = f"Tool '{display_name(tool)}' was cancelled before it answered"
+            raise ToolCallError(message, tool_name=tool) from None
+        except Exception as failure:
+            record.end(ToolCallError.code)
+            log_unexpected(f"calling tool {display_name(tool)!r} of a composite tool", failure)
+            message = f"Tool '{display_name(tool)}' failed inside the server ({type(failure).__name__})"
+            raise ToolCallError(message, tool_name=tool, hint="The server's log says why.") from None
+        finally:
+            if on_end is not None:
+                on_end(result)
+        self._hold(len(value))
+        return value
+
+    def _hold(self, chars: int) -> None:
+        self.chars += chars
+        most = MAX_HELD_FACTOR * self._max_value_bytes
+        if self.chars > most:
+            raise WorkflowError(
+                f"The outputs of the steps have {self.chars:,} characters together; a run may hold {most:,}",
+                code="OUTPUT_LIMIT",
+                hint="Have the steps return less, or go through the data in several runs.",
+            )
+
+    async def _value(self, record: CallRecord, input_json: str, arguments: dict[str, object]) -> str:
+        memory = self._hooks.memory
+        if memory is None:
+            return await self._broker.call(record.name, arguments)
+        value = await memory.recall(record, input_json)
+        record.reused = value is not None
+        if value is None:
+            try:
+                value = await self._broker.call(record.name, arguments)
+            except Exception:
+                await memory.keep(record, input_json, None)
+                raise
+        await memory.keep(record, input_json, value)
+        return value

@@ -1,0 +1,193 @@
+"""Finds what is wrong with a workflow as a whole: its graph, its templates, and the defaults that other steps need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, cast
+
+from codecall.composite.definition import MISSING, AnyStep, ElicitationStep, ForEachStep, Workflow
+from codecall.composite.fields import Findings
+from codecall.composite.templates import Reference, references, syntax_error
+from codecall.similarity import nearest
+
+_ROOTS: Final = ("params", "steps", "forEach", "workflow")
+_STEP_FIELDS: Final = ("output", "status", "error")
+_WORKFLOW_FIELDS: Final = ("id", "name", "start")
+
+
+def check_workflow(workflow: Workflow, findings: Findings) -> None:
+    """Add all that is wrong with `workflow`, whose form is right, to `findings`."""
+    steps: dict[str, AnyStep] = {}
+    for step in workflow.steps:
+        if step.id in steps:
+            findings.add(f"{step.path}.id", f"the id {step.id!r} is that of {steps[step.id].path}, too")
+        else:
+            steps[step.id] = step
+    _check_dependencies(steps, findings)
+    cycle = find_cycle({name: step.depends_on for name, step in steps.items()})
+    if cycle:
+        findings.add(f"{steps[cycle[0]].path}.dependsOn", f"the steps wait for each other: {' → '.join(cycle)}")
+    ancestors = ancestors_of(steps)
+    templates = _Templates(workflow, steps, findings)
+    for step in workflow.steps:
+        for path, text in step.templates():
+            templates.check(text, f"{step.path}.{path}", step, ancestors[step.id])
+    for path, text in workflow.output.templates() if workflow.output is not None else ():
+        templates.check(text, path, None, steps.keys())
+    _check_defaults(workflow, findings)
+
+
+def _check_dependencies(steps: Mapping[str, AnyStep], findings: Findings) -> None:
+    for step in steps.values():
+        for number, name in enumerate(step.depends_on):
+            if name not in steps:
+                findings.add(f"{step.path}.dependsOn[{number}]", f"there is no step {name!r:.80}{_near(name, steps)}")
+
+
+def find_cycle(depends_on: Mapping[str, Iterable[str]]) -> list[str]:
+    """The first circle in a graph, as `[a, b, a]`; empty if there is none."""
+    done: set[str] = set()
+    for start in depends_on:
+        path: list[str] = []
+        waiting: list[Iterator[str]] = [iter((start,))]
+        while waiting:
+            name = next(waiting[-1], None)
+            if name is None:
+                waiting.pop()
+                if path:
+                    done.add(path.pop())
+            elif name in path:
+                return [*path[path.index(name) :], name]
+            elif name in depends_on and name not in done:
+                path.append(name)
+                waiting.append(iter(depends_on[name]))
+    return []
+
+
+def ancestors_of(steps: Mapping[str, AnyStep]) -> dict[str, set[str]]:
+    """For each step those that have ended when it starts."""
+    found: dict[str, set[str]] = {}
+    for name in steps:
+        seen: set[str] = set()
+        waiting = [*steps[name].depends_on]
+        while waiting:
+            other = waiting.pop()
+            if other in steps and other not in seen:
+                seen.add(other)
+                waiting.extend(steps[other].depends_on)
+        found[name] = seen
+    return found
+
+
+class _Templates:
+    """Checks the templates of one workflow."""
+
+    def __init__(self, workflow: Workflow, steps: Mapping[str, AnyStep], findings: Findings) -> None:
+        self._steps = steps
+        self._findings = findings
+        properties = workflow.parameters.get("properties")
+        names = list(cast("Mapping[str, object]", properties)) if isinstance(properties, dict) else []
+        self._parameters = None if workflow.parameters.get("additionalProperties") else names
+
+    def check(self, text: str, path: str, step: AnyStep | None, reachable: Iterable[str]) -> None:
+        """Check one template of `step`, or of the output, which may read the steps of `reachable`."""
+        if (problem := syntax_error(text)) is not None:
+            self._findings.add(path, f"the template is wrong: {problem}")
+            return
+        for reference in references(text):
+            problem = self._problem(reference, path, step, reachable)
+            if problem is not None:
+                self._findings.add(path, problem)
+
+    def _problem(self, reference: Reference, path: str, step: AnyStep | None, reachable: Iterable[str]) -> str | None:
+        root, name, field = (*reference.fields, None, None, None)[:3]
+        match root:
+            case "params" if name is not None and self._parameters is not None and name not in self._parameters:
+                return f"{{{{.params.{name}}}}}: there is no such parameter{_near(name, self._parameters)}"
+            case "workflow" if name is not None and name not in _WORKFLOW_FIELDS:
+                return f"{{{{.workflow.{name}}}}}: known are {', '.join(_WORKFLOW_FIELDS)}"
+            case "forEach":
+                return self._for_each_problem(name, path, step)
+            case "steps" if name is not None:
+                return self._step_problem(name, field, step, reachable)
+            case str() if root not in _ROOTS:
+                return f"{{{{.{root}}}}}: known are {', '.join(f'.{known}' for known in _ROOTS)}"
+            case _:
+                return None
+
+    def _for_each_problem(self, name: str | None, path: str, step: AnyStep | None) -> str | None:
+        if not isinstance(step, ForEachStep) or f"{step.path}.step." not in path:
+            return ".forEach is there in the inner step of a forEach step only"
+        if name is not None and name not in (step.item_var, "index"):
+            return f"{{{{.forEach.{name}}}}}: known are {step.item_var} and index"
+        return None
+
+    def _step_problem(self, name: str, field: str | None, step: AnyStep | None, reachable: Iterable[str]) -> str | None:
+        if name not in self._steps:
+            return f"there is no step {name!r:.80}{_near(name, self._steps)}"
+        if name not in reachable:
+            owner = f"step '{step.id}'" if step is not None else "the output"
+            return f"step '{name}' is not among the steps that {owner} depends on; add it to dependsOn"
+        if field is not None and field not in _STEP_FIELDS:
+            return f"{{{{.steps.{name}.{field}}}}}: a step has {', '.join(_STEP_FIELDS)}"
+        return None
+
+
+def _check_defaults(workflow: Workflow, findings: Findings) -> None:
+    """A step that may be skipped has defaults for what other steps read of its output."""
+    for step in workflow.steps:
+        if not workflow.may_be_skipped(step):
+            continue
+        used = list(dict.fromkeys(_fields_used(workflow, step.id)))
+        if step.default_results is MISSING:
+            if used:
+                findings.add(
+                    f"{step.path}.defaultResults",
+                    f"step '{step.id}' can be skipped but is referenced by downstream steps "
+                    "without defaultResults defined",
+                )
+            continue
+        defaults = step.default_results
+        known: Sequence[str] = (
+            list(cast("Mapping[str, object]", defaults)) if isinstance(defaults, dict) else ["result"]
+        )
+        for field in used:
+            if field and field not in known and field != "text":
+                findings.add(
+                    f"{step.path}.defaultResults",
+                    f"step '{step.id}' can be skipped, and downstream steps read its output field '{field}', "
+                    f"which defaultResults does not have{_near(field, known)}",
+                )
+
+
+def _fields_used(workflow: Workflow, step_id: str) -> Iterator[str]:
+    """The fields of a step's output that templates of other steps read; empty for the output as a whole."""
+    for other in workflow.steps:
+        if other.id == step_id:
+            continue
+        for _, text in other.templates():
+            for reference in references(text):
+                if reference.fields[:3] == ("steps", step_id, "output"):
+                    yield reference.fields[3] if len(reference.fields) > 3 else ""
+
+
+def check_together(workflows: Mapping[str, tuple[Workflow, Findings]]) -> None:
+    """Add what is wrong with workflows that are served together: one that ends up calling itself."""
+    for name, (workflow, findings) in workflows.items():
+        cycle = find_cycle(
+            {name: workflow.tools(), **{other: found.tools() for other, (found, _) in workflows.items()}}
+        )
+        if cycle and name in cycle:
+            start = cycle.index(name)
+            ordered = [*cycle[start:-1], *cycle[:start], name]
+            findings.add("steps", f"the tool calls itself: {' → '.join(ordered)}")
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    near = nearest(name, tuple(known))
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def needs_elicitation(workflow: Workflow) -> bool:
+    """Whether the workflow asks a person."""
+    return any(isinstance(step, ElicitationStep) for step in workflow.steps)

@@ -1,0 +1,138 @@
+"""Composite tools on a server: those of `CodeCallPlugin`, and a FastMCP provider for servers without code mode."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+from fastmcp.server.context import Context
+from fastmcp.server.providers import Provider
+from fastmcp.tools import Tool
+from fastmcp.utilities.versions import VersionSpec
+from mcp_types import ToolAnnotations
+
+from codecall.audit.recorder import Audit
+from codecall.catalog.apps import FastMCPServer
+from codecall.catalog.cache.cache import CatalogCaches
+from codecall.catalog.view import CatalogView
+from codecall.catalog.visibility import VisibilityPolicy
+from codecall.composite.definition import Finding
+from codecall.composite.reading import DefinitionSource, read_definitions
+from codecall.composite.tool import CompositeTool, derived_annotations
+from codecall.meta_tools.base import Runtime
+from codecall.meta_tools.runtime import create_enclave_pool, create_search_index
+from codecall.options import PluginOptions
+from codecall.server.lifespan import EnclaveLifespan
+from codecall.telemetry.spans import Telemetry
+
+logger = logging.getLogger("codecall")
+
+
+class CompositeToolSet:
+    """The composite tools of one set of definitions.
+
+    Args:
+        sources: Files, folders and values with definitions.
+        runtime: Returns the services of their runs.
+
+    Raises:
+        OptionsError: a file or folder is not there.
+    """
+
+    def __init__(self, sources: Iterable[DefinitionSource], runtime: Callable[[], Runtime]) -> None:
+        read = read_definitions(sources)
+        self.findings: tuple[Finding, ...] = read.findings
+        """What is wrong with definitions that are not served."""
+        self.tools: Mapping[str, CompositeTool] = {
+            workflow.name: CompositeTool.create(workflow, runtime) for workflow in read.workflows
+        }
+        self._shadowed: set[str] = set()
+        for finding in read.findings:
+            logger.warning("composite tool %s is not served: %s", finding.tool or "without a name", finding)
+
+    def added_to(self, tools: Sequence[Tool]) -> list[Tool]:
+        """These tools of a server, and the composite tools, annotated by what the tools they call say."""
+        known: dict[str, Tool] = {tool.name: tool for tool in tools}
+        for name in self.tools.keys() & known.keys() - self._shadowed:
+            self._shadowed.add(name)
+            logger.warning("composite tool %s is not served: the server has a tool of that name", name)
+        return [*tools, *(self._annotated(tool, known) for name, tool in self.tools.items() if name not in known)]
+
+    def _annotated(self, tool: CompositeTool, known: Mapping[str, Tool]) -> CompositeTool:
+        annotated = tool.with_annotations(derived_annotations(self._annotations_of(tool, known)))
+        if annotated is not tool:
+            # The same object in the next listing, by which caches know that nothing has changed.
+            self.tools = {**self.tools, tool.name: annotated}
+        return annotated
+
+    def _annotations_of(self, tool: CompositeTool, known: Mapping[str, Tool]) -> list[ToolAnnotations | None]:
+        found: list[ToolAnnotations | None] = []
+        for name in tool.workflow.tools():
+            called = known.get(name)
+            if called is None and name in self.tools:
+                found += self._annotations_of(self.tools[name], known)
+            else:
+                found.append(called.annotations if called is not None else None)
+        return found
+
+
+class CompositeTools(Provider):
+    """A FastMCP provider of composite tools, for a server without `CodeCallPlugin`:
+
+        FastMCP("ops", providers=[CompositeTools("workflows/")])
+
+    With the plugin give the same definitions to its option `composite_tools` instead.
+
+    Args:
+        *sources: Files, folders, or definitions as Python values.
+        **options: Options of `CodeCallPlugin.init` that runs keep to, such as `audit`, `resume` and `vm`.
+
+    Raises:
+        OptionsError: a file, a folder or an option is wrong. A definition that is wrong is logged, and not served.
+    """
+
+    def __init__(self, *sources: DefinitionSource, vm: object = None, **options: object) -> None:
+        super().__init__()
+        built = PluginOptions.build(vm=vm, **options)
+        visibility = VisibilityPolicy(built)
+        self._caches = CatalogCaches(visibility)
+        self._visibility = visibility
+        telemetry = Telemetry(enabled=built.telemetry)
+        lifetime = EnclaveLifespan()
+        self._runtime = Runtime(
+            built,
+            self._view,
+            lambda: self._runtime,
+            create_enclave_pool(built, lifetime, telemetry),
+            create_search_index(built.embedding),
+            telemetry,
+            Audit(built.audit),
+        )
+        self._set = CompositeToolSet(sources, lambda: self._runtime)
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncGenerator[None]:
+        """Write the records of runs before the server ends."""
+        try:
+            yield
+        finally:
+            await self._runtime.audit.flush()
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong with definitions that are not served."""
+        return self._set.findings
+
+    async def _list_tools(self) -> Sequence[Tool]:
+        return list(self._set.tools.values())
+
+    async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:  # noqa: ARG002 - without versions
+        return self._set.tools.get(name)
+
+    def _view(self, context: Context) -> CatalogView:
+        """The tools of the caller of a request."""
+        server: FastMCPServer = context.fastmcp
+        read = partial(server.list_tools)
+        return CatalogView(server, read, self._visibility, self._caches.for_server(server))

@@ -1,0 +1,207 @@
+"""Reads definitions from files, folders and Python values, in each of the shapes that they may have:
+
+    one definition                            name, description, steps …
+    a list of definitions
+    a mapping or a VirtualMCPServer           compositeTools, or spec.config.compositeTools and compositeToolRefs
+    a VirtualMCPCompositeToolDefinition       spec is the definition
+
+Everything that is wrong is found at once. A definition with a finding is left out, and the others are kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple, cast
+
+from codecall.composite.checks import check_together, check_workflow
+from codecall.composite.definition import Finding, Workflow
+from codecall.composite.fields import Findings, path_text
+from codecall.composite.parsing import parse_workflow
+from codecall.errors import OptionsError
+from codecall.jsonio.documents import SUFFIXES, Document, read_documents
+from codecall.similarity import nearest
+
+MAX_FILES: Final = 1_000
+"""Files of one folder."""
+MAX_DEFINITIONS: Final = 1_000
+"""Definitions that are read together."""
+SERVER_KIND: Final = "VirtualMCPServer"
+DEFINITION_KIND: Final = "VirtualMCPCompositeToolDefinition"
+
+DefinitionSource = str | os.PathLike[str] | Mapping[str, object] | Sequence[object]
+"""A file, a folder, or definitions as Python values."""
+
+_Path = tuple[str | int, ...]
+
+
+class ReadDefinitions(NamedTuple):
+    """What was read."""
+
+    workflows: tuple[Workflow, ...]
+    """Those without findings, in their order."""
+    findings: tuple[Finding, ...]
+    """What is wrong with the others."""
+    invalid: tuple[str, ...]
+    """Names of those with findings, as far as they have names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    """One definition that was found."""
+
+    data: object
+    findings: Findings
+    resource: str = ""
+    """`metadata.name` of its resource."""
+
+
+def read_definitions(sources: Iterable[DefinitionSource]) -> ReadDefinitions:
+    """Read all definitions of these files, folders and values, and check them.
+
+    Raises:
+        OptionsError: a file or folder that was named is not there.
+    """
+    reader = _Reader()
+    for source in sources:
+        reader.read(source)
+    return reader.checked()
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._found: list[_Definition] = []
+        self._references: list[tuple[str, str, Findings]] = []
+        """Names of `compositeToolRefs`, each with the path that it stands at."""
+        self._broken: list[Finding] = []
+
+    def read(self, source: DefinitionSource) -> None:
+        """Read one source."""
+        if isinstance(source, (str, os.PathLike)):
+            path = Path(source)
+            if path.is_dir():
+                files = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+                if len(files) > MAX_FILES:
+                    raise OptionsError(f"{path}: {len(files):,} files of definitions; at most {MAX_FILES:,} are read")
+                for file in files:
+                    self._read_file(file)
+            elif path.exists():
+                self._read_file(path)
+            else:
+                raise OptionsError(
+                    f"composite tools: there is no file or folder {path}",
+                    hint="Paths are relative to the folder of the configuration, or to the current one.",
+                )
+        else:
+            self._add(Document(cast("object", source), {}), "")
+
+    def _read_file(self, file: Path) -> None:
+        try:
+            documents = read_documents(file)
+        except OptionsError as failure:
+            findings = Findings(str(file))
+            findings.add("", failure.message.removeprefix(f"{file}: ").removeprefix(f"{file}"))
+            self._broken += findings.found
+            return
+        for document in documents:
+            self._add(document, str(file))
+
+    def _add(self, document: Document, file: str) -> None:
+        data = document.data
+        if data is None:
+            return
+        if isinstance(data, Mapping):
+            mapping = cast("Mapping[str, object]", data)
+            kind, spec = mapping.get("kind"), mapping.get("spec")
+            if kind == DEFINITION_KIND:
+                metadata = mapping.get("metadata")
+                named = cast("Mapping[str, object]", metadata).get("name") if isinstance(metadata, Mapping) else ""
+                self._found.append(_Definition(spec, Findings(file, document.lines, ("spec",)), str(named or "")))
+                return
+            if kind == SERVER_KIND or (kind is None and isinstance(spec, Mapping)):
+                self._add_server(mapping, ("spec", "config"), document, file)
+                return
+            if kind is not None:
+                self._problem(file, document, ("kind",), f"{kind!r:.80} is neither {SERVER_KIND} nor {DEFINITION_KIND}")
+                return
+            if "compositeTools" in mapping or "compositeToolRefs" in mapping:
+                self._add_server(mapping, (), document, file)
+                return
+        if isinstance(data, (list, tuple)):
+            self._add_list(cast("Sequence[object]", data), (), document, file)
+            return
+        self._found.append(_Definition(document.data, Findings(file, document.lines)))
+
+    def _add_server(self, data: Mapping[str, object], where: _Path, document: Document, file: str) -> None:
+        """The definitions of a mapping that holds more than them; its other keys are not ours."""
+        config: object = data
+        for key in where:
+            config = config.get(str(key)) if isinstance(config, Mapping) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if not isinstance(config, Mapping):
+            self._problem(file, document, where, "a mapping with compositeTools or compositeToolRefs is needed")
+            return
+        entries = cast("Mapping[str, object]", config)
+        if not where and (unknown := [key for key in entries if key not in ("compositeTools", "compositeToolRefs")]):
+            near = nearest(unknown[0], ("compositeTools", "compositeToolRefs"))
+            meant = f" (did you mean {near[0]}?)" if near else ""
+            self._problem(file, document, (unknown[0],), f"unknown key beside compositeTools{meant}")
+        tools, refs = entries.get("compositeTools"), entries.get("compositeToolRefs")
+        if isinstance(tools, (list, tuple)):
+            self._add_list(cast("Sequence[object]", tools), (*where, "compositeTools"), document, file)
+        elif tools is not None:
+            self._problem(file, document, (*where, "compositeTools"), "a list of definitions is needed")
+        if isinstance(refs, (list, tuple)):
+            for number, ref in enumerate(cast("Sequence[object]", refs)):
+                name = cast("Mapping[str, object]", ref).get("name") if isinstance(ref, Mapping) else None
+                path = (*where, "compositeToolRefs", number)
+                if isinstance(name, str):
+                    self._references.append((name, path_text(path), Findings(file, document.lines)))
+                else:
+                    self._problem(file, document, path, "a mapping with the name of a resource is needed")
+        elif refs is not None:
+            self._problem(file, document, (*where, "compositeToolRefs"), "a list of names is needed")
+        if tools is None and refs is None and where:
+            self._problem(file, document, where, "has neither compositeTools nor compositeToolRefs")
+
+    def _add_list(self, items: Sequence[object], base: _Path, document: Document, file: str) -> None:
+        for number, item in enumerate(items):
+            self._found.append(_Definition(item, Findings(file, document.lines, (*base, number))))
+
+    def _problem(self, file: str, document: Document, path: _Path, message: str) -> None:
+        findings = Findings(file, document.lines)
+        findings.add(path_text(path), message)
+        self._broken += findings.found
+
+    def checked(self) -> ReadDefinitions:
+        """Check what was read."""
+        if len(self._found) > MAX_DEFINITIONS:
+            raise OptionsError(
+                f"composite tools: {len(self._found):,} definitions; at most {MAX_DEFINITIONS:,} are read"
+            )
+        served: dict[str, tuple[Workflow, Findings]] = {}
+        for definition in self._found:
+            workflow = parse_workflow(definition.data, definition.findings)
+            if workflow is None:
+                continue
+            if workflow.name in served:
+                definition.findings.add("name", f"there are two composite tools of the name {workflow.name!r}")
+                continue
+            check_workflow(workflow, definition.findings)
+            served[workflow.name] = workflow, definition.findings
+        check_together(served)
+        resources = {definition.resource for definition in self._found if definition.resource}
+        for name, path, findings in self._references:
+            if name not in resources:
+                near = nearest(name, tuple(resources))
+                findings.add(
+                    path,
+                    f"no {DEFINITION_KIND} of the name {name!r:.80} is among the files given"
+                    + (f"; did you mean {near[0]}?" if near else ""),
+                )
+                self._broken += findings.found
+        found = [*self._broken, *(finding for definition in self._found for finding in definition.findings.found)]
+        valid = tuple(workflow for workflow, findings in served.values() if not findings.found)
+        names = dict.fromkeys(definition.findings.tool for definition in self._found if definition.findings.found)
+        return ReadDefinitions(valid, tuple(found), tuple(filter(None, names)))

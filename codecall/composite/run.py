@@ -1,0 +1,379 @@
+"""Runs one workflow: each step as soon as those it depends on have ended, and what follows when one fails."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Final, Literal, NamedTuple, TypeVar, cast
+
+import msgspec
+
+from codecall.composite.arguments import argument_problems, render_arguments
+from codecall.composite.calls import WorkflowCalls
+from codecall.composite.definition import (
+    MAX_DELAY_FACTOR,
+    MAX_PARALLEL_STEPS,
+    MISSING,
+    AnyStep,
+    ElicitationStep,
+    ForEachStep,
+    JsonObject,
+    ToolStep,
+    Workflow,
+    format_duration,
+)
+from codecall.composite.elicitation import Answer, Asker, Question
+from codecall.composite.failures import WorkflowError
+from codecall.composite.outputs import StepOutput, build_output
+from codecall.composite.templates import TemplateBudget, render
+from codecall.errors import (
+    AccessDeniedError,
+    CodeCallError,
+    InputRequiredError,
+    InvalidInputError,
+    RateLimitedError,
+    ScriptTimeoutError,
+    TaskStartedError,
+    ToolCallError,
+    ToolNotFoundError,
+    ToolTimeoutError,
+)
+from codecall.jsonio.decode import read_json
+
+T = TypeVar("T")
+
+Status = Literal["completed", "failed", "skipped"]
+
+LARGE_CHARS: Final = 256 * 1024
+"""Characters of outputs above which templates are rendered off the event loop."""
+
+_NOT_RETRIED: Final = (
+    AccessDeniedError,
+    InputRequiredError,
+    InvalidInputError,
+    TaskStartedError,
+    ToolNotFoundError,
+)
+"""Failures that another attempt would meet again."""
+
+
+class StepOutcome(NamedTuple):
+    """How a step ended."""
+
+    status: Status
+    value: object = MISSING
+    """Its output as JSON data; `MISSING` where it has none."""
+    error: CodeCallError | None = None
+    json_text: str | None = None
+    """The JSON of `value`, where it is at hand."""
+    skips_rest: bool = False
+    """Whether no further step begins."""
+
+
+@dataclass
+class RunState:
+    """What has happened in a run: what another request needs to go on with it."""
+
+    params: JsonObject
+    run_id: str = ""
+    """Names the run, also when it goes on in another request."""
+    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
+    outcomes: dict[str, StepOutcome] = field(default_factory=dict[str, StepOutcome])
+    skips_rest: bool = False
+
+
+class Paused(Exception):  # noqa: N818 - no failure
+    """The run cannot go on before a person has answered `questions`, by the ids of their steps."""
+
+    def __init__(self, questions: Mapping[str, Question]) -> None:
+        super().__init__()
+        self.questions = questions
+
+
+class WorkflowRun:
+    """One run of a workflow.
+
+    Args:
+        workflow: What runs.
+        state: Its arguments, and what has happened already.
+        calls: Make the calls of its steps.
+        asker: Asks a person.
+    """
+
+    def __init__(self, workflow: Workflow, state: RunState, calls: WorkflowCalls, asker: Asker) -> None:
+        self.state = state
+        self.warnings: list[str] = []
+        self.failed_step = ""
+        """Id of the step that ended the run."""
+        self._workflow = workflow
+        self._calls = calls
+        self._asker = asker
+        self._budget = TemplateBudget()
+        self._steps_data: dict[str, dict[str, object]] = {}
+        self._data: dict[str, object] = {
+            "params": state.params,
+            "steps": self._steps_data,
+            "workflow": {"id": state.run_id, "name": workflow.name, "start": state.started},
+        }
+        self._questions: dict[str, Question] = {}
+        self._ended_early: dict[str, str] = {}
+        """What became of the steps that the end of the run has ended."""
+        for step_id, outcome in state.outcomes.items():
+            self._publish(step_id, outcome)
+
+    @property
+    def statuses(self) -> dict[str, str]:
+        """What became of each step so far."""
+        return {step.id: self._status(step.id) for step in self._workflow.steps}
+
+    def _status(self, step_id: str) -> str:
+        outcome = self.state.outcomes.get(step_id)
+        if outcome is not None:
+            return outcome.status
+        return "waiting" if step_id in self._questions else self._ended_early.get(step_id, "not_run")
+
+    async def execute(self) -> object:
+        """Run it to its end, and give its result as JSON data.
+
+        Raises:
+            CodeCallError: a step failed, or the workflow.
+            Paused: a person has to answer first, in a later request.
+        """
+        limit_s = self._workflow.timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._drive()
+        except TimeoutError:
+            raise ScriptTimeoutError(
+                f"The workflow '{self._workflow.name}' did not end within {format_duration(limit_s)}",
+                hint="Calls that were under way may have taken effect. Its `timeout` says how long it may take.",
+            ) from None
+        if self._questions:
+            raise Paused(self._questions)
+        if self._workflow.output is None:
+            last = self.state.outcomes[self._workflow.steps[-1].id]
+            return None if last.value is MISSING else last.value
+        build = partial(build_output, self._workflow.output, self._data, self._budget)
+        value, warnings = await self._off_loop(build)
+        self.warnings += warnings
+        return value
+
+    async def _drive(self) -> None:
+        waits_for = {step.id: {*step.depends_on} - self.state.outcomes.keys() for step in self._workflow.steps}
+        followers: dict[str, list[AnyStep]] = {}
+        for step in self._workflow.steps:
+            for name in waits_for[step.id]:
+                followers.setdefault(name, []).append(step)
+        ready = deque(
+            step for step in self._workflow.steps if step.id not in self.state.outcomes and not waits_for[step.id]
+        )
+        running: dict[asyncio.Task[StepOutcome | None], AnyStep] = {}
+        try:
+            while ready or running:
+                while ready and len(running) < MAX_PARALLEL_STEPS:
+                    step = ready.popleft()
+                    running[asyncio.create_task(self._perform(step))] = step
+                ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in ended:
+                    step = running.pop(task)
+                    outcome = task.result()
+                    if outcome is None:
+                        continue  # it waits for a person
+                    self.state.outcomes[step.id] = outcome
+                    self.state.skips_rest = self.state.skips_rest or outcome.skips_rest
+                    self._publish(step.id, outcome)
+                    for follower in followers.get(step.id, ()):
+                        waits_for[follower.id].discard(step.id)
+                        if not waits_for[follower.id]:
+                            ready.append(follower)
+        finally:
+            for task, step in running.items():
+                task.cancel()
+                self._ended_early.setdefault(step.id, "cancelled")
+            if running:
+                await asyncio.gather(*running, return_exceptions=True)
+
+    def _publish(self, step_id: str, outcome: StepOutcome) -> None:
+        """Let templates read the outcome of a step."""
+        entry: dict[str, object] = {"status": outcome.status}
+        if outcome.value is not MISSING:
+            entry["output"] = StepOutput(outcome.value, outcome.json_text)
+        if outcome.error is not None:
+            entry["error"] = outcome.error.message
+        self._steps_data[step_id] = entry
+
+    async def _perform(self, step: AnyStep) -> StepOutcome | None:
+        """Run one step; None if it waits for a person.
+
+        Raises:
+            CodeCallError: it failed, and so does the run.
+        """
+        if self.state.skips_rest:
+            return StepOutcome("skipped", step.default_results)
+        try:
+            if step.condition is not None and not await self._condition(step.condition):
+                return StepOutcome("skipped", step.default_results)
+            match step:
+                case ToolStep():
+                    return await self._tool_step(step)
+                case ForEachStep():
+                    return await self._for_each_step(step)
+                case ElicitationStep():
+                    return await self._elicitation_step(step)
+        except CodeCallError as error:
+            if self._workflow.goes_on_after(step):
+                return StepOutcome("failed", step.default_results, error)
+            self.failed_step = self.failed_step or step.id
+            self._ended_early[step.id] = "failed"
+            raise
+
+    async def _condition(self, text: str) -> bool:
+        value = (await self._render(text)).strip()
+        if value not in ("true", "false"):
+            raise WorkflowError(
+                f"The condition gave {value[:60]!r}; true or false is needed",
+                hint='Compare in the template, as in {{eq .params.mode "full"}}.',
+            )
+        return value == "true"
+
+    async def _tool_step(self, step: ToolStep) -> StepOutcome:
+        schema = await self._calls.input_schema(step.tool)
+        text = ""
+        arguments = await self._off_loop(partial(render_arguments, step.arguments, schema, self._data, self._budget))
+        attempts = 1 + step.on_error.retry_count
+        for attempt in range(1, attempts + 1):
+            try:
+                text = await self._call(step, arguments)
+                break
+            except ToolCallError as error:
+                if attempt == attempts or isinstance(error, _NOT_RETRIED):
+                    raise
+                await asyncio.sleep(_delay_s(step.on_error.retry_delay_s, attempt, error))
+        return StepOutcome("completed", await _decode(text), json_text=text)
+
+    async def _call(self, step: ToolStep, arguments: JsonObject) -> str:
+        try:
+            async with asyncio.timeout(step.timeout_s):
+                return await self._calls.call(step.tool, arguments)
+        except TimeoutError:
+            raise ToolTimeoutError(
+                f"Tool '{step.tool}' did not answer within {format_duration(step.timeout_s)}",
+                tool_name=step.tool,
+                hint="It may still have taken effect. The `timeout` of the step says how long it may take.",
+            ) from None
+
+    async def _for_each_step(self, step: ForEachStep) -> StepOutcome:
+        items = await self._collection(step)
+        schema = await self._calls.input_schema(step.step.tool)
+        iterations: list[JsonObject] = [
+            {"index": index, "item": item, "status": "not_run"} for index, item in enumerate(items)
+        ]
+        queue = iter(iterations)
+
+        async def work() -> None:
+            for entry in queue:
+                data = {**self._data, "forEach": {step.item_var: entry["item"], "index": entry["index"]}}
+                render_all = partial(render_arguments, step.step.arguments, schema, data, self._budget)
+                try:
+                    text = await self._call(step.step, await self._off_loop(render_all))
+                except CodeCallError as error:
+                    entry.update(status="failed", error=error.message)
+                    if step.on_error.action != "continue":
+                        raise
+                else:
+                    entry.update(status="completed", output=await _decode(text))
+
+        try:
+            async with asyncio.timeout(step.timeout_s), asyncio.TaskGroup() as group:
+                for _ in range(min(step.max_parallel, len(iterations))):
+                    group.create_task(work())
+        except TimeoutError:
+            raise WorkflowError(
+                f"The iterations did not end within {format_duration(step.timeout_s)}", code="TIMEOUT"
+            ) from None
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        failed = sum(entry["status"] == "failed" for entry in iterations)
+        output = {
+            "iterations": iterations,
+            "count": len(iterations),
+            "completed": len(iterations) - failed,
+            "failed": failed,
+        }
+        return StepOutcome("completed", output)
+
+    async def _collection(self, step: ForEachStep) -> list[object]:
+        text = await self._render(step.collection)
+        try:
+            items = await _decode(text)
+        except (msgspec.MsgspecError, RecursionError):
+            items = None
+        if not isinstance(items, list):
+            raise WorkflowError(
+                f"The collection is no JSON array: {text[:60]!r}",
+                hint="Write it with `json`, as in {{json .steps.list.output.items}}.",
+            )
+        found = cast("list[object]", items)
+        if len(found) > step.max_iterations:
+            raise WorkflowError(
+                f"The collection has {len(found):,} items; maxIterations allows {step.max_iterations:,}",
+                hint="Ask for fewer items, or raise `maxIterations`, which may be 1,000.",
+            )
+        return found
+
+    async def _elicitation_step(self, step: ElicitationStep) -> StepOutcome | None:
+        message = await self._render(step.message)
+        question = Question(message, step.schema, step.timeout_s)
+        answer = await self._asker.ask(step.id, question)
+        if answer is None:
+            self._questions[step.id] = question
+            return None
+        return _answered(step, answer)
+
+    async def _render(self, text: str) -> str:
+        return await self._off_loop(partial(render, text, self._data, self._budget))
+
+    async def _off_loop(self, work: Callable[[], T]) -> T:
+        """The result of `work`, which renders templates: in a thread once there is much to render."""
+        return await asyncio.to_thread(work) if self._calls.chars > LARGE_CHARS else work()
+
+
+def _answered(step: ElicitationStep, answer: Answer) -> StepOutcome:
+    """What an answer makes of its step.
+
+    Raises:
+        WorkflowError: it ends the workflow, or does not fit the schema of the question.
+    """
+    value: JsonObject = {"action": answer.action, "content": dict(answer.content or {})}
+    if answer.action == "accept":
+        if problems := argument_problems(value["content"], step.schema):  # pyright: ignore[reportArgumentType]
+            said = "; ".join(f"{problem['field']}: {problem['message']}" for problem in problems)
+            raise WorkflowError(f"The answer does not fit the question: {said}", code="INVALID_INPUT")
+        return StepOutcome("completed", value)
+    follows = step.on_decline if answer.action == "decline" else step.on_cancel
+    if follows == "abort":
+        verb = "declined" if answer.action == "decline" else "cancelled"
+        raise WorkflowError(
+            f"The person {verb} the question of step '{step.id}'",
+            code="ELICITATION_DECLINED" if answer.action == "decline" else "ELICITATION_CANCELLED",
+            hint="Nothing after that step was done. Run the tool again if the person has changed their mind.",
+        )
+    return StepOutcome("completed", value, skips_rest=follows == "skip_remaining")
+
+
+def _delay_s(first_s: float, attempt: int, error: ToolCallError) -> float:
+    """Seconds before the attempt after number `attempt`, which failed with `error`."""
+    delay = min(first_s * 2.0 ** (attempt - 1), first_s * MAX_DELAY_FACTOR) * random.uniform(0.5, 1.0)  # noqa: S311
+    if isinstance(error, RateLimitedError) and error.retry_after_ms is not None:
+        return min(max(delay, error.retry_after_ms / 1000), first_s * MAX_DELAY_FACTOR)
+    return delay
+
+
+async def _decode(text: str) -> object:
+    """The value of a JSON text."""
+    return await asyncio.to_thread(read_json, text) if len(text) > LARGE_CHARS else read_json(text)

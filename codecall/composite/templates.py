@@ -1,0 +1,263 @@
+"""Go's `text/template`, by gotpl; no other module knows that engine.
+
+A template reads plain data and calls nothing but Go's built-in functions and the four below. It may give so many
+characters, make so many turns and calls, and all templates of a run share one budget of characters, which what its
+functions return counts against, too: a text that a template doubles again and again ends it before it fills the memory.
+
+Private names of gotpl 0.1 that this file reads: `_builtin_functions`, since the built-in functions whose results have
+to be counted can be had in no other way; and the parser and the nodes of `gotpl.parse`, which are not documented.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
+from typing import Final, NamedTuple, cast
+
+import msgspec
+from gotpl import ExecutionBudget, SandboxPolicy, Template, TemplateExecutionError, TemplateSyntaxError
+from gotpl import TemplateError as EngineError
+from gotpl.parse.nodes import (
+    CommandNode,
+    DefinitionNode,
+    FieldNode,
+    IdentifierNode,
+    RangeNode,
+    StringNode,
+    VariableNode,
+    WithNode,
+)
+from gotpl.parse.parser import parse_template
+from gotpl.runtime.sync_vm import _builtin_functions  # pyright: ignore[reportPrivateUsage]
+
+from codecall.composite.failures import TemplateError
+from codecall.jsonio.decode import read_json
+
+MAX_TEMPLATE_CHARS: Final = 100_000
+"""Characters that one template may have, and that it may give."""
+MAX_RUN_CHARS: Final = 10_000_000
+"""Characters that all templates of one run may give, and that the functions they call may return."""
+MAX_TURNS: Final = 10_000
+"""Turns of all loops of one template, and calls of functions."""
+MAX_DEPTH: Final = 100
+"""Templates within each other."""
+MAX_WIDTH: Final = 10_000
+"""Largest width and precision in a format."""
+NO_VALUE: Final = "<no value>"
+"""What a field that is not there gives."""
+
+_FORMAT_NUMBER: Final = re.compile(r"\d{5,}")
+_LOCATED: Final = re.compile(r'^template: template:\d+:\d+: executing "template": ')
+
+
+class TemplateBudget:
+    """The characters that the templates of one run may still give."""
+
+    def __init__(self, chars: int = MAX_RUN_CHARS) -> None:
+        self.left = chars
+
+    def take(self, chars: int) -> None:
+        """Take so many characters.
+
+        Raises:
+            TemplateError: there are not as many left.
+        """
+        self.left -= chars
+        if self.left < 0:
+            raise TemplateError(
+                f"The templates of one run may give {MAX_RUN_CHARS:,} characters together",
+                hint="Pass on the fields that are needed instead of whole outputs.",
+            )
+
+
+_budget: Final[ContextVar[TemplateBudget | None]] = ContextVar("codecall_template_budget", default=None)
+
+
+def _counted(function: Callable[..., object]) -> Callable[..., object]:
+    """`function`, whose texts count against the budget of the run: those it gets, since it may give as many, first."""
+
+    def call(*arguments: object) -> object:
+        budget = _budget.get()
+        if budget is not None:
+            budget.take(sum(len(argument) for argument in arguments if isinstance(argument, str)))
+        result = function(*arguments)
+        if budget is not None and isinstance(result, str):
+            budget.take(len(result))
+        return result
+
+    return call
+
+
+def _from_json(text: str) -> object:
+    """The value of a JSON text."""
+    try:
+        return read_json(text)
+    except (msgspec.DecodeError, RecursionError):
+        raise TemplateExecutionError("the text is not JSON") from None
+
+
+def _to_json(value: object) -> str:
+    """The JSON of a value; null for none."""
+    plain = dict(cast("Mapping[str, object]", value)) if isinstance(value, Mapping) else value
+    try:
+        return msgspec.json.encode(plain).decode()
+    except (TypeError, RecursionError):
+        return "null"  # a field that is not there, or Go's nil: the data of templates is JSON
+
+
+def _quote(value: object) -> str:
+    """A value as a text in double quotes, as Go's %q."""
+    return str(_BUILTINS["printf"]("%q", value if isinstance(value, str) else _BUILTINS["print"](value)))
+
+
+def _printf(pattern: str, *values: object) -> object:
+    """Go's printf, within `MAX_WIDTH`."""
+    numbers = [int(number) for number in _FORMAT_NUMBER.findall(pattern)] if len(pattern) < MAX_TEMPLATE_CHARS else [0]
+    if "*" in pattern:
+        numbers += [value for value in values if isinstance(value, int)]
+    if any(abs(number) > MAX_WIDTH for number in numbers):
+        raise TemplateExecutionError(f"a width in a format may be {MAX_WIDTH:,}")
+    return _BUILTINS["printf"](pattern, *values)
+
+
+_BUILTINS: Final[Mapping[str, Callable[..., object]]] = _builtin_functions("go")
+
+FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
+    "fromJson": _from_json,
+    "json": _counted(_to_json),
+    "quote": _counted(_quote),
+    "printf": _counted(_printf),
+    **{name: _counted(_BUILTINS[name]) for name in ("print", "println", "html", "js", "urlquery")},
+}
+"""The functions that are added to Go's, and those of Go's that give texts."""
+
+_LIMITS: Final = ExecutionBudget(
+    max_output_chars=MAX_TEMPLATE_CHARS,
+    max_iterations=MAX_TURNS,
+    max_template_depth=MAX_DEPTH,
+    max_function_calls=MAX_TURNS,
+)
+_POLICY: Final = SandboxPolicy.strict(
+    allow_functions=FUNCTIONS, max_template_chars=MAX_TEMPLATE_CHARS, default_budget=_LIMITS
+)
+
+
+@lru_cache(maxsize=4_096)
+def _compiled(text: str) -> Template:
+    return Template(text, functions=FUNCTIONS, sandbox=_POLICY)
+
+
+def is_template(text: str) -> bool:
+    """Whether a text has anything to render."""
+    return "{{" in text
+
+
+def syntax_error(text: str) -> str | None:
+    """What is wrong with the syntax of a template; None if nothing is."""
+    try:
+        _compiled(text)
+    except TemplateSyntaxError as failure:
+        return str(failure).removeprefix("template:")
+    except (EngineError, RecursionError) as failure:
+        return str(failure) or "it is nested too deeply"
+    return None
+
+
+def render(text: str, data: Mapping[str, object], budget: TemplateBudget) -> str:
+    """The text that a template gives for `data`, which is JSON data.
+
+    Raises:
+        TemplateError: it fails, or takes more than it may.
+    """
+    if not is_template(text):
+        return text
+    token = _budget.set(budget)
+    try:
+        result = _compiled(text).render(data)
+    except TemplateError:
+        raise
+    except EngineError as failure:
+        cause = failure.__cause__
+        if isinstance(cause, TemplateError):
+            raise cause from None
+        message = _LOCATED.sub("", str(failure)).replace("_InvalidValue", "nothing").replace("_UntypedNil", "nil")
+        raise TemplateError(f"The template {_shown(text)} failed: {message}") from None
+    except RecursionError:
+        raise TemplateError(f"The template {_shown(text)} is nested too deeply") from None
+    finally:
+        _budget.reset(token)
+    budget.take(len(result))
+    return result
+
+
+class Reference(NamedTuple):
+    """A field that a template reads."""
+
+    fields: tuple[str, ...]
+    """Such as `("steps", "fetch", "output", "data")`."""
+
+
+@lru_cache(maxsize=4_096)
+def references(text: str) -> tuple[Reference, ...]:
+    """The fields of the data that a template reads, as far as they are written out; none where it is no template."""
+    if not is_template(text):
+        return ()
+    try:
+        parsed = parse_template(text, functions=FUNCTIONS)
+    except (EngineError, RecursionError):
+        return ()
+    return tuple(dict.fromkeys(_walk(parsed, _Scope())))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What the dot stands for at a place of a template."""
+
+    at_root: bool = True
+
+
+def _walk(node: object, scope: _Scope) -> Iterator[Reference]:
+    match node:
+        case FieldNode(fields=names) if scope.at_root:
+            yield Reference(names)
+        case VariableNode(name="$", fields=names):
+            yield Reference(names)
+        case CommandNode(arguments=(IdentifierNode(name="index"), first, *keys)):
+            base = next(iter(_walk(first, scope)), None) if isinstance(first, (FieldNode, VariableNode)) else None
+            if base is None:
+                yield from _walk_all(node, scope)
+                return
+            names = list(base.fields)
+            for key in keys:
+                if not isinstance(key, StringNode):
+                    break
+                names.append(key.value)
+            yield Reference(tuple(names))
+            for key in keys:
+                yield from _walk(key, scope)
+        case WithNode() | RangeNode():
+            yield from _walk(node.pipeline, scope)
+            yield from _walk(node.body, _Scope(at_root=False))
+            yield from _walk(node.else_body, scope)
+        case DefinitionNode():
+            yield from _walk(node.body, _Scope(at_root=False))
+        case _:
+            yield from _walk_all(node, scope)
+
+
+def _walk_all(node: object, scope: _Scope) -> Iterator[Reference]:
+    if isinstance(node, tuple):
+        for item in cast("tuple[object, ...]", node):
+            yield from _walk(item, scope)
+    elif is_dataclass(node):
+        for each in fields(node):
+            value = getattr(node, each.name)
+            if isinstance(value, tuple) or is_dataclass(value):
+                yield from _walk(cast("object", value), scope)
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 120 else f"{text[:120]}…")

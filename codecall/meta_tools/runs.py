@@ -1,0 +1,239 @@
+"""A run with its broker, its record, its progress and its memory: what scripts and composite tools share."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from fastmcp.server.context import Context
+from mcp_types import ContentBlock
+
+from codecall.audit.events import RunDetails
+from codecall.audit.recorder import RunRecord
+from codecall.calls.blocks import BlockLimits, BlockStore
+from codecall.calls.broker import Broker
+from codecall.catalog.components import component_view
+from codecall.catalog.view import CatalogView
+from codecall.envelopes import ExecutionResult
+from codecall.identity import client_key
+from codecall.meta_tools.base import Runtime, result_observer
+from codecall.options import PluginOptions
+from codecall.presets import PRESET_NAMES, Preset
+from codecall.results.service import CallerResults
+from codecall.resume.refusal import ResumeError
+from codecall.sandbox.interfaces import ObserverGroup, RunHooks, RunObserver
+from codecall.server.disconnect import run_while_connected
+from codecall.server.progress import progress_from_context
+from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
+
+if TYPE_CHECKING:
+    from codecall.resume.replay import RunMemory
+
+logger = logging.getLogger("codecall")
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ExecuteRequest:
+    """A script to run, and what it may use."""
+
+    script: str
+    context: Mapping[str, Any] | None = None
+    """`codecallContext`, after its checks."""
+    allowed_tools: tuple[str, ...] | None = None
+    """Names, URIs and globs that the script may use; None allows all."""
+    dry_run: bool = False
+    context_bytes: int = 0
+    """Size of `context` as JSON."""
+    resume_from: str | None = None
+    """Id of the run to resume."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """What identifies a run before it begins."""
+
+    run_id: str
+    """Unguessable."""
+    caller: str
+    """Key of the caller for whom it runs, as a hash."""
+    request: ExecuteRequest
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """What of a run's limits is not the preset's."""
+
+    tool_call_timeout_ms: int
+    max_duration_ms: int
+
+
+def max_value_bytes(preset: Preset) -> int:
+    """Longest JSON text of one tool's value that a script takes: a quarter of its heap, at most 16 MiB.
+
+    Parsed data takes several times its text's room, and four such values fit into one frame to the worker.
+    """
+    return min(preset.memory_mb * _MIB // 4, 16 * _MIB)
+
+
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """What a run works with."""
+
+    info: RunInfo
+    broker: Broker
+    hooks: RunHooks
+
+
+async def run_observed(
+    runtime: Runtime,
+    context: Context,
+    view: CatalogView,
+    request: ExecuteRequest,
+    start: Callable[[StartedRun], AbstractAsyncContextManager[Awaitable[ExecutionResult]]],
+    *,
+    limits: RunLimits | None = None,
+) -> tuple[ExecutionResult, list[ContentBlock]]:
+    """Run what `start` gives, with its broker, its record, its progress and its memory; its result, and the content
+    blocks that it shows.
+
+    Raises:
+        ResumeError: the run named in `resume_from` cannot be resumed; nothing has run.
+    """
+    options = runtime.options
+    limits = limits or RunLimits(options.preset.tool_call_timeout_ms, options.preset.max_duration_ms)
+    info = RunInfo(_run_id(context), client_key(context), request)
+    broker = Broker(
+        context,
+        view,
+        allowed_tools=request.allowed_tools,
+        tool_call_timeout_ms=limits.tool_call_timeout_ms,
+        max_value_bytes=max_value_bytes(options.preset),
+        sanitization=options.sanitization,
+        components=component_view(context, options),
+        on_result=result_observer(runtime, context),
+        create_blocks=lambda: BlockStore(BlockLimits.from_preset(options.preset), info.caller),
+    )
+    progress = progress_from_context(options.progress, context, info.run_id)
+    observers = _observers(runtime, info, progress)
+    if (span := current_request()) is not None:
+        # First: what the others do for a call belongs to its span.
+        observers.insert(0, _telemetry_observer(span, broker, options, info))
+    try:
+        memory = await _memory(options, context, info, broker, limits)
+    except ResumeError as refused:
+        if runtime.audit.enabled:
+            details = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}
+            runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: details)
+        raise
+    results, blocks = caller_results(runtime, info.caller), partial(_block_store, broker)
+    hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, results, blocks)
+    async with progress or nullcontext(), start(StartedRun(info, broker, hooks)) as run:
+        observed = hooks.observe(run if memory is None else memory.record_outcome(run))
+        result = await (run_while_connected(context, observed) if options.shutdown.end_abandoned else observed)
+    if (store := _block_store(broker)) is None:
+        return result, []
+    if store.beside:
+        warning = (
+            f"Tools returned {store.beside} pictures, sounds or files beside structured values; scripts get the value "
+            "alone. Call such a tool without a script for both."
+        )
+        result = replace(result, warnings=(*result.warnings, warning))
+    return result, store.content(result.blocks)
+
+
+def _block_store(broker: Broker) -> BlockStore | None:
+    """The content blocks that the calls of a broker have returned."""
+    return broker.blocks if isinstance(broker.blocks, BlockStore) else None
+
+
+async def _memory(
+    options: PluginOptions, context: Context, info: RunInfo, broker: Broker, limits: RunLimits
+) -> RunMemory | None:
+    """Create the memory of the run's calls; it holds those of the run that is resumed."""
+    if options.resume is None or info.request.dry_run:
+        return None
+    from codecall.resume.replay import RunMemory  # few servers keep runs
+
+    lasts_s = limits.max_duration_ms / 1000
+    memory = RunMemory(options.resume, run_id=info.run_id, owner=info.caller, lasts_s=lasts_s, admit=broker.admit)
+    # A task whose server was killed starts again under the same id; what it had resumed itself is in its own record.
+    restarted = context.task_id is not None and await memory.resume(info.run_id, already_ended=True)
+    if info.request.resume_from is not None and not restarted:
+        await memory.resume(info.request.resume_from)
+    return memory
+
+
+def caller_results(runtime: Runtime, caller: str) -> CallerResults | None:
+    """The store for results of this caller that are too large for an answer; None where nothing is kept."""
+    if runtime.results is None:
+        return None
+    options = runtime.options
+    return CallerResults(runtime.results, caller, max_value_bytes(options.preset), options.inline_result_bytes)
+
+
+def _run_id(context: Context) -> str:
+    """Create the id of a run; that of a background task is the same in every worker.
+
+    It is in logs, so it does not reveal the task's own id, with which anybody may ask for an anonymous task's result.
+    """
+    if context.task_id is None:
+        return f"run_{secrets.token_hex(16)}"
+    digest = hashlib.blake2b(context.task_id.encode(), digest_size=16, person=b"codecall run").digest()
+    return f"run_{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
+
+
+def _observers(runtime: Runtime, info: RunInfo, progress: RunObserver | None) -> list[RunObserver]:
+    """The observers of the run: its progress, its record, and those of the options."""
+    observers: list[RunObserver] = []
+    if progress is not None:
+        observers.append(progress)
+    options, request = runtime.options, info.request
+    if runtime.audit.enabled or options.audit.watchers:
+        details = RunDetails(
+            info.run_id,
+            info.caller,
+            request.script,
+            options.preset_name,
+            options.preset,
+            request.context_bytes,
+            request.allowed_tools,
+            request.dry_run,
+            request.resume_from,
+        )
+        if runtime.audit.enabled:
+            observers.append(RunRecord(runtime.audit, details))
+        observers.extend(
+            observer for factory in options.audit.watchers if (observer := _safe_observer(factory, details)) is not None
+        )
+    return observers
+
+
+def _safe_observer(factory: Callable[[RunDetails], RunObserver], details: RunDetails) -> RunObserver | None:
+    """Create an observer of the run; None where `factory` fails, which is logged."""
+    try:
+        return factory(details)
+    except Exception:
+        logger.exception("audit: %s gave no watch of a run; the run goes on", type(factory).__name__)
+        return None
+
+
+def _telemetry_observer(span: RequestSpan, broker: Broker, options: PluginOptions, info: RunInfo) -> RunObserver:
+    """The observer that reports the run to OpenTelemetry."""
+    return RunTelemetry(
+        span,
+        broker.used_components,
+        run_id=info.run_id,
+        preset=options.preset_name if options.preset_name in PRESET_NAMES else "custom",
+        script=info.request.script,
+        context_size=info.request.context_bytes,
+        dry_run=info.request.dry_run,
+    )

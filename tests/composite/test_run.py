@@ -1,0 +1,525 @@
+"""What a run does: order, failures, retries, coercion, output, and that it is a run as a script's is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from fastmcp import Client, Context, FastMCP
+from fastmcp.client.client import CallToolResult
+from fastmcp.exceptions import ToolError
+from key_value.aio.stores.memory import MemoryStore
+
+from codecall import AuditEvent, CodeCallPlugin, CompositeTools
+from tests.composite.documents import Stubs
+
+INTEGER = {"n": {"type": "integer"}}
+
+
+def step(step_id: str, tool: str = "echo", **fields: Any) -> dict[str, Any]:
+    """A step."""
+    return {"id": step_id, "tool": tool, **fields}
+
+
+def flow(*steps: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """A definition."""
+    return {"name": "flow", "description": "A flow", "steps": list(steps), **fields}
+
+
+@asynccontextmanager
+async def served(server: FastMCP[Any], *definitions: dict[str, Any], **options: Any) -> AsyncGenerator[Client[Any]]:
+    """A client of the server with these composite tools."""
+    plugin = CodeCallPlugin.init(composite_tools=definitions, **options)
+    assert plugin.composite_findings == ()
+    plugin.install(server)
+    async with Client(server) as client:
+        yield client
+
+
+async def run(stubs: Stubs, definition: dict[str, Any], arguments: dict[str, Any] | None = None) -> CallToolResult:
+    """Run one definition once."""
+    async with served(stubs.server, definition) as client:
+        return await client.call_tool("flow", arguments or {}, raise_on_error=False)
+
+
+def about(result: CallToolResult) -> dict[str, Any]:
+    """What an answer says of its run."""
+    body = result.structured_content if result.is_error else (result.meta or {})["codecall"]
+    assert body is not None
+    return body
+
+
+def echo_server() -> Stubs:
+    """A server with a tool that gives back its arguments."""
+    stubs = Stubs()
+    stubs.add("echo", answer=lambda arguments: arguments)
+    return stubs
+
+
+async def test_a_step_starts_when_what_it_depends_on_has_ended_and_not_later():
+    stubs, release = Stubs(), asyncio.Event()
+    server: FastMCP[Any] = stubs.server
+
+    @server.tool
+    async def slow() -> str:
+        await asyncio.wait_for(release.wait(), 30)
+        return "slow"
+
+    @server.tool
+    async def last() -> str:
+        release.set()
+        return "last"
+
+    stubs.add("echo", answer=lambda arguments: arguments)
+    # `c` needs only `b`, so it ends while `a` still runs: levels would wait for ever.
+    definition = flow(step("a", "slow"), step("b"), step("c", "last", dependsOn=["b"]), step("d", dependsOn=["a", "c"]))
+    result = await run(stubs, definition)
+    assert about(result)["steps"] == dict.fromkeys("abcd", "completed")
+
+
+async def test_ten_steps_at_once_and_no_more():
+    server: FastMCP[Any] = FastMCP("ten")
+    running, most = 0, 0
+    full = asyncio.Event()
+
+    @server.tool
+    async def hold() -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        if running == 10:
+            full.set()
+        await asyncio.wait_for(full.wait(), 30)
+        await asyncio.sleep(0)
+        running -= 1
+        return most
+
+    async with served(server, flow(*(step(f"s{n}", "hold") for n in range(25)))) as client:
+        result = await client.call_tool("flow", {})
+    assert result.data == 10
+
+
+@pytest.mark.parametrize(
+    ("schema", "template", "value"),
+    [
+        ({"type": "integer"}, "{{.params.n}}", 5),
+        ({"type": ["integer", "null"]}, "{{.params.none}}", None),
+        ({"type": "number"}, "{{.params.n}}", 5),
+        ({"type": "boolean"}, "{{eq .params.n 5}}", True),
+        ({"type": "array"}, "{{json .params.list}}", [1, "x"]),
+        ({"anyOf": [{"type": "object"}, {"type": "null"}]}, '{"a": {{.params.n}}}', {"a": 5}),
+        ({"type": "string"}, "{{.params.n}}", "5"),
+        ({"type": ["string", "integer"]}, "{{.params.n}}", "5"),
+        ({}, "{{.params.n}}", "5"),
+        ({"type": "integer"}, "n{{.params.n}}", "n5"),
+        ({"enum": [1, 5]}, "{{.params.n}}", 5),
+        ({"type": "array", "items": {"type": "integer"}}, ["{{.params.n}}", 7], [5, 7]),
+        ({"type": "object", "properties": INTEGER}, {"n": "{{.params.n}}", "m": "{{.params.n}}"}, {"n": 5, "m": "5"}),
+    ],
+)
+async def test_arguments_are_what_the_schema_of_the_tool_asks(schema: dict[str, Any], template: Any, value: object):
+    stubs = Stubs()
+    stubs.add("take", {"value": schema}, lambda arguments: arguments)
+    parameters = {"properties": {"n": {"type": "integer", "default": 5}, "none": {"default": None}, "list": {}}}
+    definition = flow(step("a", "take", arguments={"value": template}), parameters=parameters)
+    await run(stubs, definition, {"list": [1, "x"]})
+    assert stubs.arguments("take") == [{"value": value}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({}, "n: Field required"), ({"n": "x"}, "n: 'x' is not of type"), ({"n": 1, "m": 2}, "'m' was unexpected")],
+)
+async def test_arguments_of_the_workflow_are_checked_by_its_schema(arguments: dict[str, Any], message: str):
+    stubs = echo_server()
+    result = await run(stubs, flow(step("a"), parameters={"properties": INTEGER, "required": ["n"]}), arguments)
+    assert message in str(result.content)
+    assert stubs.calls == []
+
+
+async def test_a_step_that_fails_ends_the_run_and_cancels_the_others():
+    server: FastMCP[Any] = FastMCP("failing")
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def endless() -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    @server.tool
+    async def fail() -> None:
+        await started.wait()
+        raise ToolError("no such row")
+
+    definition = flow(step("a", "endless"), step("b", "fail"), step("c", "fail", dependsOn=["b"]))
+    async with served(server, definition) as client:
+        result = await client.call_tool("flow", {}, raise_on_error=False)
+    assert cancelled.is_set()
+    body = about(result)
+    assert (body["code"], body["message"], body["step"]) == ("TOOL_EXECUTION_ERROR", "no such row", "b")
+    assert body["steps"] == {"a": "cancelled", "b": "failed", "c": "not_run"}
+    assert body["hint"]
+
+
+@pytest.mark.parametrize("where", ["step", "workflow"])
+async def test_continue_after_a_failure(where: str):
+    stubs = echo_server()
+    stubs.failing = {"backend_fetch"}
+    failing = step("a", "backend_fetch", defaultResults={"value": 0})
+    fields: dict[str, Any] = {"failureMode": "continue"}
+    if where == "step":
+        failing, fields = {**failing, "onError": {"action": "continue"}}, {}
+    shown = "{{.steps.a.status}} {{.steps.a.error}} {{.steps.a.output.value}}"
+    result = await run(stubs, flow(failing, step("b", arguments={"q": shown}, dependsOn=["a"]), **fields))
+    assert result.structured_content == {"q": "failed the backend is down 0"}
+
+
+def failing_times(times: int, error: Callable[[], Exception]) -> FastMCP[Any]:
+    """A server whose tool fails so many times before it answers with the number of its calls."""
+    server: FastMCP[Any] = FastMCP("flaky")
+    calls = 0
+
+    @server.tool
+    def flaky() -> int:
+        nonlocal calls
+        calls += 1
+        if calls <= times:
+            raise error()
+        return calls
+
+    @server.tool
+    def count() -> int:
+        return calls
+
+    return server
+
+
+async def flaky_run(server: FastMCP[Any], **retry: Any) -> tuple[CallToolResult, int]:
+    on_error = {"action": "retry", "retryDelay": "1ms", **retry}
+    async with served(server, flow(step("a", "flaky", onError=on_error))) as client:
+        result = await client.call_tool("flow", {}, raise_on_error=False)
+        return result, (await client.call_tool("count", {})).data
+
+
+async def test_a_failure_that_may_pass_is_tried_again():
+    result, calls = await flaky_run(failing_times(2, lambda: ToolError("busy")), retryCount=3)
+    assert (result.data, calls) == (3, 3)
+
+
+async def test_attempts_end():
+    result, calls = await flaky_run(failing_times(9, lambda: ToolError("busy")), retryCount=2)
+    assert (about(result)["message"], calls) == ("busy", 3)
+
+
+async def test_a_refused_argument_is_not_tried_again():
+    server = failing_times(0, lambda: ToolError(""))
+
+    @server.tool
+    def strict(n: int) -> int:
+        return n
+
+    definition = flow(step("a", "strict", arguments={"n": "x"}, onError={"action": "retry", "retryDelay": "1ms"}))
+    async with served(server, definition) as client:
+        result = await client.call_tool("flow", {}, raise_on_error=False)
+    assert about(result)["code"] == "INVALID_INPUT"
+
+
+async def test_a_tool_that_is_not_there():
+    result = await run(echo_server(), flow(step("a", "ecko")))
+    assert about(result)["code"] == "TOOL_NOT_FOUND"
+
+
+@pytest.mark.parametrize("where", ["step", "workflow"])
+async def test_time_is_limited(where: str):
+    server: FastMCP[Any] = FastMCP("slow")
+
+    @server.tool
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    fields = {"timeout": "20ms"}
+    definition = flow(step("a", "endless", **fields)) if where == "step" else flow(step("a", "endless"), **fields)
+    async with served(server, definition) as client:
+        result = await client.call_tool("flow", {}, raise_on_error=False)
+    assert about(result)["code"] == ("TOOL_TIMEOUT" if where == "step" else "TIMEOUT")
+    assert "20ms" in about(result)["message"]
+
+
+@pytest.mark.parametrize(("condition", "status"), [("true", "completed"), (" false ", "skipped")])
+async def test_conditions(condition: str, status: str):
+    result = await run(echo_server(), flow(step("a", condition=condition), step("b", dependsOn=["a"])))
+    assert about(result)["steps"] == {"a": status, "b": "completed"}
+
+
+async def test_a_condition_is_true_or_false():
+    result = await run(echo_server(), flow(step("a", condition="{{.workflow.name}}")))
+    assert about(result)["code"] == "WORKFLOW_ERROR"
+    assert about(result)["message"] == "The condition gave 'flow'; true or false is needed"
+
+
+def each(collection: str, **fields: Any) -> dict[str, Any]:
+    """A forEach step over `echo`."""
+    arguments = {"n": "{{.forEach.index}}", "item": "{{json .forEach.item}}"}
+    inner = {"tool": "echo", "arguments": arguments}
+    return {"id": "all", "type": "forEach", "collection": collection, "step": inner, **fields}
+
+
+@pytest.mark.parametrize(
+    ("collection", "message"),
+    [
+        ("{}", "The collection is no JSON array: '{}'"),
+        ("nothing", "The collection is no JSON array"),
+        (json.dumps([0] * 101), "The collection has 101 items; maxIterations allows 100"),
+    ],
+)
+async def test_a_collection_that_is_none(collection: str, message: str):
+    stubs = echo_server()
+    result = await run(stubs, flow(each(collection)))
+    assert message in about(result)["message"]
+    assert stubs.calls == []
+
+
+async def test_a_collection_of_a_million_items_ends_at_once():
+    stubs = Stubs()
+    stubs.add("many", answer={"items": [0] * 1_000_000})
+    definition = flow(step("a", "many"), each("{{json .steps.a.output.items}}", dependsOn=["a"], maxIterations=1000))
+    result = await run(stubs, definition)
+    assert about(result)["code"] == "TEMPLATE_ERROR"
+    assert stubs.names() == ["many"]
+
+
+async def test_an_iteration_that_fails_ends_the_step_unless_it_goes_on():
+    for action in ("abort", "continue"):
+        stubs = Stubs()
+        stubs.add("echo")
+        stubs.failing = {"echo"}
+        result = await run(stubs, flow(each("[1, 2, 3]", maxParallel=1, onError={"action": action})))
+        assert result.is_error is (action == "abort")
+        assert len(stubs.calls) == (1 if action == "abort" else 3)
+
+
+async def test_the_output_block():
+    output = {
+        "properties": {
+            "text": {"type": "string", "description": "d", "value": "{{.params.n}} of {{.workflow.name}}"},
+            "number": {"type": "number", "description": "d", "value": "1.5e2"},
+            "yes": {"type": "boolean", "description": "d", "value": "1"},
+            "list": {"type": "array", "description": "d", "value": "{{json .steps.a.output.items}}"},
+            "whole": {"type": "integer", "description": "d", "value": "{{.steps.a.output.none}}", "default": 3},
+            "null": {"type": "integer", "description": "d", "value": "x", "default": None},
+        },
+        "required": ["text"],
+    }
+    stubs = Stubs()
+    stubs.add("items", answer={"items": [1, {"a": 2}]})
+    definition = flow(step("a", "items"), output=output, parameters={"properties": {"n": {"default": 4}}})
+    async with served(stubs.server, definition) as client:
+        result = await client.call_tool("flow", {})
+        (tool,) = [tool for tool in await client.list_tools() if tool.name == "flow"]
+    assert result.structured_content == {
+        "text": "4 of flow",
+        "number": 150.0,
+        "yes": True,
+        "list": [1, {"a": 2}],
+        "whole": 3,
+        "null": None,
+    }
+    assert len(about(result)["warnings"]) == 2
+    assert tool.output_schema is not None
+    assert tool.output_schema["properties"]["null"]["type"] == ["integer", "null"]
+    assert tool.output_schema["required"] == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        ("integer", "1.5", "The output 'x' is no integer: '1.5'"),
+        ("number", "many", "is no number"),
+        ("boolean", "yes", "is neither true nor false"),
+        ("array", "{}", "is no array as JSON"),
+        ("object", "map[a:1]", "is no object as JSON"),
+        ("string", "{{.steps.a.output.nothing}}", "The output 'x' has no value"),
+        ("integer", "{{len .steps.a.output.nothing}}", "The output 'x': The template"),
+    ],
+)
+async def test_an_output_that_is_not_of_its_type(kind: str, value: str, message: str):
+    output = {"properties": {"x": {"type": kind, "description": "d", "value": value}}}
+    result = await run(echo_server(), flow(step("a"), output=output))
+    assert message in about(result)["message"]
+
+
+async def test_a_required_output_is_not_null():
+    entry = {"type": "integer", "description": "d", "value": "x", "default": None}
+    result = await run(echo_server(), flow(step("a"), output={"properties": {"x": entry}, "required": ["x"]}))
+    assert about(result)["message"] == "The output 'x' is required, and is null"
+
+
+@pytest.mark.parametrize("answer", ["a text", {"an": "object"}])
+async def test_without_an_output_block_the_result_is_that_of_the_last_step(answer: object):
+    stubs = Stubs()
+    stubs.add("tool", answer=answer)
+    result = await run(stubs, flow(step("a", "tool")))
+    assert result.data == answer if isinstance(answer, str) else result.structured_content == answer
+
+
+async def test_outputs_are_read_as_objects_as_json_and_as_text():
+    stubs = echo_server()
+    stubs.add("text", answer='{"papers": [{"id": 5}]}')
+    shown = "{{.steps.a.output.text}} {{(fromJson .steps.a.output.text).papers}} {{.steps.a.output.papers}}"
+    definition = flow(step("a", "text"), step("b", arguments={"q": shown}, dependsOn=["a"]))
+    result = await run(stubs, definition)
+    assert result.structured_content == {"q": '{"papers": [{"id": 5}]} [map[id:5]] [map[id:5]]'}
+
+
+async def test_scripts_invoke_and_other_composite_tools_call_it():
+    inner = flow(step("a", arguments={"n": "{{.params.n}}"}), parameters={"properties": {"n": {"type": "integer"}}})
+    outer = {**flow(step("b", "flow", arguments={"n": 2})), "name": "outer"}
+    async with served(echo_server().server, inner, outer) as client:
+        script = "return [await callTool('outer', {}), (await getTool('flow')).inputSchema.properties];"
+        ran = await client.call_tool("codecall:execute", {"script": script})
+        assert ran.structured_content is not None
+        assert ran.structured_content["result"] == [{"n": "2"}, {"n": {"type": "integer"}}]
+        invoked = await client.call_tool("codecall:invoke", {"tool": "flow", "input": {"n": 1}})
+        assert (invoked.structured_content or {})["result"] == {"n": "1"}
+        found = await client.call_tool("codecall:search", {"query": "flow"})
+        assert "flow" in [tool["name"] for tool in (found.structured_content or {})["tools"]]
+        failed = "return await callTool('flow', { n: 'x' }, { throwOnError: false });"
+        wrong = await client.call_tool("codecall:execute", {"script": failed})
+        assert (wrong.structured_content or {})["result"]["error"]["code"] == "INVALID_INPUT"
+
+
+async def test_a_chain_of_composite_tools_has_an_end():
+    chain = [{**flow(step("a", f"t{n + 1}" if n < 4 else "echo")), "name": f"t{n}"} for n in range(5)]
+    async with served(echo_server().server, *chain) as client:
+        result = await client.call_tool("t0", {}, raise_on_error=False)
+    assert "call one another more than 3 deep" in about(result)["message"]
+
+
+async def test_it_calls_no_tool_that_its_steps_do_not_name():
+    """What a template gives is an argument, never the name of a tool."""
+    stubs = echo_server()
+    result = await run(stubs, flow(step("a", "{{.params.t}}"), parameters={"properties": {"t": {}}}), {"t": "echo"})
+    assert about(result)["code"] == "TOOL_NOT_FOUND"
+    assert stubs.calls == []
+
+
+async def test_annotations_are_the_worst_of_the_tools():
+    server: FastMCP[Any] = FastMCP("annotated")
+    for name, hints in {
+        "read": {"readOnlyHint": True, "openWorldHint": False},
+        "add": {"readOnlyHint": False, "destructiveHint": False},
+        "drop": {},
+    }.items():
+        server.tool(lambda: {}, name=name, annotations=hints)
+    tools = [{**flow(step("a", "read"), step("b", name)), "name": f"with_{name}"} for name in ("read", "add", "drop")]
+    async with served(server, *tools) as client:
+        listed = {tool.name: tool.annotations for tool in await client.list_tools()}
+    assert [(a.read_only_hint, a.destructive_hint) for a in map(listed.get, (t["name"] for t in tools)) if a] == [
+        (True, False),
+        (False, False),
+        (False, True),
+    ]
+
+
+async def test_a_definition_that_is_wrong_is_not_served_and_the_log_says_so(caplog: pytest.LogCaptureFixture):
+    plugin = CodeCallPlugin.init(composite_tools=[flow(step("a")), {**flow(step("a", tool=1)), "name": "wrong"}])
+    server = plugin.install(echo_server().server)
+    async with Client(server) as client:
+        names = [tool.name for tool in await client.list_tools()]
+    assert "flow" in names
+    assert "wrong" not in names
+    assert "composite tool wrong is not served: steps[0].tool: a text is needed" in caplog.text
+    assert [finding.tool for finding in plugin.composite_findings] == ["wrong"]
+
+
+async def test_a_tool_of_the_server_goes_first(caplog: pytest.LogCaptureFixture):
+    stubs = echo_server()
+    async with served(stubs.server, {**flow(step("a")), "name": "backend_scan"}) as client:
+        assert [tool.name for tool in await client.list_tools()].count("backend_scan") <= 1
+        result = await client.call_tool("backend_scan", {})
+    assert result.structured_content == {"count": 3, "max_severity": "high"}
+    assert "the server has a tool of that name" in caplog.text
+
+
+async def test_reload_reads_the_definitions_again():
+    definition = flow(step("a"))
+    plugin = CodeCallPlugin.init(composite_tools=[definition])
+    server = plugin.install(echo_server().server)
+    async with Client(server) as client:
+        await client.call_tool("flow", {})
+        await plugin.reload(composite_tools=[{**definition, "name": "other"}])
+        names = [tool.name for tool in await client.list_tools()]
+        script = "return [!!getTool('flow'), !!getTool('other')];"
+        known = await client.call_tool("codecall:execute", {"script": script})
+    assert "other" in names
+    assert "flow" not in names
+    assert (known.structured_content or {})["result"] == [False, True]
+
+
+async def test_its_runs_are_in_the_audit_record():
+    events: list[AuditEvent] = []
+    definition = flow(step("a"), step("b", dependsOn=["a"]))
+    async with served(echo_server().server, definition, audit={"sinks": [events.append]}) as client:
+        result = await client.call_tool("flow", {})
+    assert [event.name.rpartition(".")[2] for event in events] == ["start", "tool_call", "tool_call", "complete"]
+    assert {event.run_id for event in events} == {about(result)["runId"]}
+
+
+async def test_a_failed_run_is_resumed_without_repeating_what_it_did():
+    stubs = echo_server()
+    stubs.failing = {"backend_scan"}
+    definition = flow(step("a"), step("b", "backend_scan", dependsOn=["a"]))
+    async with served(stubs.server, definition, resume={"store": MemoryStore()}) as client:
+        failed = await client.call_tool("flow", {}, raise_on_error=False)
+        stubs.failing.clear()
+        resumed = await client.call_tool("flow", {"resumeFrom": about(failed)["runId"]})
+        unknown = await client.call_tool("flow", {"resumeFrom": "run_0123456789abcdef"}, raise_on_error=False)
+    assert stubs.names() == ["echo", "backend_scan", "backend_scan"]
+    assert resumed.structured_content == {"count": 3, "max_severity": "high"}
+    assert about(resumed)["resumedFrom"] == about(failed)["runId"]
+    assert "resumeFrom: there is no run" in str(unknown.content)
+
+
+async def test_outputs_together_are_limited():
+    stubs = Stubs()
+    stubs.add("large", answer={"text": "x" * 1_000_000})
+    definition = flow(*(step(f"s{n}", "large") for n in range(80)))
+    async with served(stubs.server, definition, vm={"preset": "secure"}) as client:
+        result = await client.call_tool("flow", {}, raise_on_error=False)
+    assert about(result)["code"] == "OUTPUT_LIMIT"
+
+
+async def test_a_provider_without_code_mode():
+    stubs = echo_server()
+    stubs.server.add_provider(CompositeTools(flow(step("a", arguments={"n": 1}))))
+    async with Client(stubs.server) as client:
+        assert [tool.name for tool in await client.list_tools()].count("flow") == 1
+        result = await client.call_tool("flow", {})
+    assert result.structured_content == {"n": 1}
+
+
+async def test_a_client_that_cancels_ends_the_calls():
+    server: FastMCP[Any] = FastMCP("cancelled")
+    started, cancelled = asyncio.Event(), asyncio.Event()
+
+    @server.tool
+    async def endless(ctx: Context) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    async with served(server, flow(step("a", "endless"))) as client:
+        call = asyncio.create_task(client.call_tool("flow", {}))
+        await started.wait()
+        call.cancel()
+        await asyncio.wait({call})
+        await asyncio.wait_for(cancelled.wait(), 30)
