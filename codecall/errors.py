@@ -58,7 +58,6 @@ LimitCode = Literal[
     "STEP_LIMIT",
     "TOOL_CALL_LIMIT",
     "OUTPUT_LIMIT",
-    "CONSOLE_LIMIT",
     "STACK_OVERFLOW",
     "DEADLOCK",
 ]
@@ -70,7 +69,6 @@ LIMITS: Final[Mapping[LimitCode, str]] = MappingProxyType(
         "STEP_LIMIT": "Loop turns and function entries together exceed `max_steps`.",
         "TOOL_CALL_LIMIT": "The script makes more calls than `max_tool_calls`.",
         "OUTPUT_LIMIT": "The result is larger than an answer may be, and cannot be kept for later reading.",
-        "CONSOLE_LIMIT": "The console output exceeds `max_console_calls` or `max_console_bytes`.",
         "STACK_OVERFLOW": "Functions call one another too deep.",
         "DEADLOCK": "The script awaits something that can never settle.",
     }

@@ -76,7 +76,6 @@ CONTRACT = {
     "STEP_LIMIT": "runtime_error",
     "TOOL_CALL_LIMIT": "runtime_error",
     "OUTPUT_LIMIT": "runtime_error",
-    "CONSOLE_LIMIT": "runtime_error",
     "STACK_OVERFLOW": "runtime_error",
     "DEADLOCK": "runtime_error",
     "TIMEOUT": "timeout",

@@ -306,6 +306,8 @@ class Calls(msgspec.Struct, tag="calls", frozen=True, forbid_unknown_fields=True
     """Of `script_ms`: what validation took."""
     plan: Plan | None = None
     """With the first frame of a script that makes calls."""
+    lost_lines: _Count = 0
+    """Console lines of the whole run that are over the bounds, and therefore in no frame."""
 
 
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -321,7 +323,6 @@ class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "STEP_LIMIT",
         "TOOL_CALL_LIMIT",
         "OUTPUT_LIMIT",
-        "CONSOLE_LIMIT",
         "STACK_OVERFLOW",
         "DEADLOCK",
         "TIMEOUT",
@@ -357,6 +358,8 @@ class Done(msgspec.Struct, tag="done", frozen=True, forbid_unknown_fields=True):
     """Of `script_ms`: what validation took."""
     plan: Plan | None = None
     """With the first frame of a script that makes calls."""
+    lost_lines: _Count = 0
+    """Console lines of the whole run that are over the bounds, and therefore in no frame."""
     reusable: bool = True
     """False when the worker wants to be replaced, as after an exhausted heap."""
 

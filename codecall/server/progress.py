@@ -17,7 +17,7 @@ import contextvars
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -46,7 +46,9 @@ from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 logger = logging.getLogger("codecall")
 
 CONSOLE_LEVEL: Final[LoggingLevel] = "info"
-"""Level of console lines; which method of `console` wrote one is not known."""
+"""Level of console lines that do not begin with one of their own."""
+
+_LINE_LEVELS: Final[Mapping[str, LoggingLevel]] = {"[warn]": "warning", "[error]": "error"}
 
 INTERVAL_S: Final = 0.5
 """Seconds a script runs before the first progress, and at least between any two. Sending progress costs as much as a
@@ -248,7 +250,8 @@ class ClientChannel:
         if self.request is None:
             return
         data = {"msg": well_formed(line), "extra": {"runId": run_id}}
-        params = LoggingMessageNotificationParams(level=CONSOLE_LEVEL, logger="codecall.console", data=data)
+        level: LoggingLevel = _LINE_LEVELS.get(line[: line.find("]") + 1], CONSOLE_LEVEL)
+        params = LoggingMessageNotificationParams(level=level, logger="codecall.console", data=data)
         # With the request, since on 2026-07-28 connections there is no other way to the client.
         request_id = self.request.request_id or ""
         await self.request.session.send_notification(LoggingMessageNotification(params=params), request_id)

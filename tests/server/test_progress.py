@@ -249,6 +249,18 @@ async def test_lines_of_scripts_that_fail() -> None:
     assert senders() == []
 
 
+async def test_lines_have_the_level_they_were_written_with() -> None:
+    stairs, recorder = Stairs(vm={"preset": "secure", "max_console_calls": 3}), ClientRecorder()
+    async with stairs.client("memory", "auto", recorder) as client:
+        script = "console.log('a'); console.warn('b'); console.error('c'); console.error('d')"
+        logs = (await execute(client, script))["logs"]
+        await recorder.until(lambda r: len(r.lines) == 4)
+    assert recorder.lines == logs
+    assert logs[:3] == ["a", "[warn] b", "[error] c"]
+    assert "not here: 1" in logs[3]
+    assert recorder.levels == {"info", "warning", "error"}
+
+
 async def test_text_of_scripts_is_data() -> None:
     stairs, recorder = Stairs(vm={"preset": "experimental"}), ClientRecorder()
     name = "line\nend\x1b" + "n" * 100

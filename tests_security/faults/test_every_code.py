@@ -117,7 +117,6 @@ SERVED: list[tuple[str, str, dict[str, Any]]] = [
     ("EXECUTION_ERROR", "throw new Error('no')", {}),
     ("ITERATION_LIMIT", "for (let i = 0; i < 5001; i++) {}", {}),
     ("OUTPUT_LIMIT", "const text = 'x'.repeat(99000); return Array.from({length: 200}, () => text)", {}),
-    ("CONSOLE_LIMIT", "for (let i = 0; i < 101; i++) console.log(i)", {}),
     ("STACK_OVERFLOW", "const dive = () => 1 + dive(); return dive()", {}),
     ("DEADLOCK", "await new Promise(() => {})", {}),
     ("WORKER_MEMORY_EXCEEDED", "const all = []; for (let i = 0; i < 5000; i++) all.push('x'.repeat(99999) + i)", {}),

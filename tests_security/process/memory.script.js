@@ -219,7 +219,7 @@ return values.reduce((sum, value) => sum + value.length, 0);
 --- console lines that are long
 for (let i = 0; i < 90; i++) console.log('x'.repeat(10_000_000));
 return 'shown';
-//~ CONSOLE_LIMIT
+//= "shown"
 --- what was caught is still too much
 const kept = [];
 try { for (;;) kept.push('x'.repeat(100_000) + kept.length) } catch (error) { kept.length = 0; return 'swallowed' } finally { kept.push('finally') }

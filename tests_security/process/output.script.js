@@ -3,31 +3,31 @@
 --- console lines without an end
 for (let i = 0; i < 4000; i++) console.log('line ' + i);
 return 'all shown';
-//~ CONSOLE_LIMIT
+//= "all shown"
 --- console lines without an end, swallowed
 for (let i = 0; i < 4000; i++) { try { console.log(i) } catch { /* again */ } }
 return 'all shown';
-//~ CONSOLE_LIMIT
+//= "all shown"
 --- one console line of a megabyte
 console.log('x'.repeat(1_000_000));
 return 'shown';
-//~ CONSOLE_LIMIT
+//= "shown"
 --- console lines of all five kinds count together
 for (let i = 0; i < 30; i++) { console.log(i); console.info(i); console.warn(i); console.error(i); console.debug(i) }
 return 'all shown';
-//~ CONSOLE_LIMIT
+//= "all shown"
 --- console with very many arguments
 console.log(...new Array(60_000).fill('x'));
 return 'shown';
-//~ CONSOLE_LIMIT
+//= "shown"
 --- console in parallel lanes
 await __safe_parallel(Array.from({ length: 100 }, (_, i) => async () => { console.log(i); console.log(i) }));
 return 'all shown';
-//~ CONSOLE_LIMIT
+//= "all shown"
 --- console lines of wide characters count in bytes
 for (let i = 0; i < 50; i++) console.log('\u4e2d'.repeat(1000));
 return 'all shown';
-//~ CONSOLE_LIMIT
+//= "all shown"
 --- a result of many strings
 return Array.from({ length: 100 }, () => 'x'.repeat(50_000));
 //~ OUTPUT_LIMIT

@@ -71,6 +71,8 @@ class ScriptRun:
     reference_limits: ReferenceLimits = NO_REFERENCES
     """How much of its values may stay outside the engine."""
     logs: list[str] = field(default_factory=list[str])
+    lost_lines: int = 0
+    """Console lines that had no room in the worker."""
     steps: int = 0
     script_ms: float = 0.0
     started: float = field(default_factory=time.perf_counter)
@@ -116,7 +118,7 @@ class ScriptRun:
         return ExecutionResult(
             error.status,
             error=error,
-            logs=tuple(self.logs),
+            logs=self._console(),
             stats=self.stats(),
             calls=self.calls(),
             blocks=tuple(self.emitted),
@@ -249,6 +251,7 @@ class ScriptRun:
             self._validated = True
             self.hooks.observer.on_validated(message.checked_ms)
         self.coverage.add(message.lines)
+        self.lost_lines = max(self.lost_lines, message.lost_lines)
         if message.logs:
             self._log_bytes += sum(utf8_length(line) for line in message.logs)
             limits = self.limits
@@ -259,6 +262,19 @@ class ScriptRun:
                 raise MessageFloodError("The worker sent more console output than its preset allows")
             self.logs.extend(message.logs)
             self.hooks.observer.on_console(message.logs)
+
+    def _console(self) -> tuple[str, ...]:
+        """The console lines of a run that has ended, with a mark in place of those that had no room."""
+        if self.lost_lines:
+            limits = self.limits
+            mark = (
+                f"[lines that are not here: {self.lost_lines:,}; a script has room for "
+                f"{limits.max_console_calls:,} lines and {limits.max_console_bytes:,} bytes]"
+            )
+            self.logs.append(mark)
+            self.lost_lines = 0
+            self.hooks.observer.on_console([mark])
+        return tuple(self.logs)
 
     # -------------------------------------------------------------------------------------------------- calls
 
@@ -335,7 +351,7 @@ class ScriptRun:
         return ExecutionResult(
             "ok",
             value=value,
-            logs=tuple(self.logs),
+            logs=self._console(),
             stats=self.stats(),
             warnings=(*limit_warnings(done), *reference_warnings),
             calls=self.calls(),

@@ -16,6 +16,8 @@ class Engine(Protocol):
 
     logs: list[str]
     """Console lines since they were last taken."""
+    lost_lines: int
+    """Console lines that had no room."""
     covered_lines: list[int]
     """Lines that ran for the first time since they were last taken; only with line coverage."""
     outcome: ScriptOutcome | None

@@ -119,7 +119,8 @@ def _run(
     while engine.pending_calls and (engine.outcome is None or engine.outcome.failure is None):
         calls, logs, lines = engine.take_calls(wire.CALLS_BUDGET), engine.logs, engine.covered_lines
         engine.logs, engine.covered_lines = [], []
-        pipe.send(wire.Calls(calls, logs, engine.steps, watchdog.used_ms, lines, watchdog.checked_ms, plan))
+        counters = engine.steps, watchdog.used_ms, lines, watchdog.checked_ms
+        pipe.send(wire.Calls(calls, logs, *counters, plan, engine.lost_lines))
         plan = None
         match pipe.receive():
             case wire.Answers(answers):
@@ -146,6 +147,7 @@ def _done(watchdog: Watchdog, engine: Engine, outcome: ScriptOutcome, plan: wire
         lines=engine.covered_lines,
         checked_ms=watchdog.checked_ms,
         plan=plan,
+        lost_lines=engine.lost_lines,
         reusable=outcome.reusable,
     )
 

@@ -107,6 +107,7 @@ class Watchdog:
                         script_ms=self.script_ms(),
                         failure=self._timeout_failure,
                         lines=list(engine.covered_lines) if engine else [],
+                        lost_lines=engine.lost_lines if engine else 0,
                         reusable=False,
                     )
                 )

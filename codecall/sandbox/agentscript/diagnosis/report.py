@@ -31,9 +31,6 @@ class ScriptProgress(NamedTuple):
 
     steps: int
     """Loop turns and function entries."""
-    lines: int
-    """Console lines, including the one that exceeded the limit."""
-    line_bytes: int
 
 
 class ThrownError(msgspec.Struct):
@@ -215,12 +212,6 @@ LIMIT_MESSAGES: Final = {
         "TOOL_CALL_LIMIT",
         "Script exceeded the limit of {max_tool_calls} tool calls",
         "Use a tool that returns many items at once, or larger pages.",
-    ),
-    "CONSOLE_LIMIT": _limit(
-        "CONSOLE_LIMIT",
-        "Script exceeded the console limit of {max_console_calls} calls or {max_console_bytes} bytes",
-        "Log less, or return the data instead.",
-        "This was line {lines}, and {line_bytes} bytes in all.",
     ),
     "STACK_OVERFLOW": _limit(
         "STACK_OVERFLOW",

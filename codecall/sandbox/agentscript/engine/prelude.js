@@ -530,16 +530,18 @@
   };
 
   // ---- console ------------------------------------------------------------------------------------------------
-  const write = (...parts) => {
+  let consoleFull = false;
+  const writer = (level) => (...parts) => {
     guardStopped();
-    let line = '';
+    if (consoleFull) { $log('""'); return; }  // it counts the lines that are lost
+    let line = level;
     for (let index = 0; index < parts.length; index++) {
       const part = parts[index];
       const shown = typeof part === 'object' && part !== null && isError(part)
         ? `${ownText(part, 'name') || 'Error'}: ${ownText(part, 'message')}` : textOf(part);
       line += index === 0 ? shown : ` ${shown}`;
     }
-    if (!$log(stringify(toWellFormed(line)))) stop('CONSOLE_LIMIT');
+    consoleFull = !$log(stringify(toWellFormed(line)));
   };
 
   // ---- emit -----------------------------------------------------------------------------------------------------
@@ -935,8 +937,8 @@
     expose('tools', namespace('', {}));
     expose('structuredClone', (value) => clone(value, new GlobalMap()));
     if (config.console) {
-      freeze(write);
-      expose('console', freeze({ log: write, info: write, warn: write, error: write, debug: write }));
+      const write = freeze(writer(''));
+      expose('console', freeze({ log: write, info: write, warn: freeze(writer('[warn] ')), error: freeze(writer('[error] ')), debug: write }));
     }
   }
 

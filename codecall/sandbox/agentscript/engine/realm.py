@@ -84,6 +84,8 @@ class Realm:
         """Tool calls since they were last taken."""
         self.logs: list[str] = []
         """Console lines since they were last taken."""
+        self.lost_lines = 0
+        """Console lines that had no room."""
         self.covered_lines: list[int] = []
         """Lines that ran for the first time since they were last taken; only with line coverage."""
         self.outcome: ScriptOutcome | None = None
@@ -96,6 +98,7 @@ class Realm:
         """Whether a script has run in it."""
         self._console_calls = 0
         self._console_bytes = 0
+        self._console_full = False
         self._calls = CallHistory()
         self._positions: dict[str, Position | _NoPosition] = {}
         self._program: InstrumentedScript | None = None
@@ -219,7 +222,7 @@ class Realm:
         return self.limits.timeout_ms - self._clock()
 
     def _stop(self, code: str, detail: object = "", stack: str = "") -> None:
-        progress = ScriptProgress(self.steps, self._console_calls, self._console_bytes)
+        progress = ScriptProgress(self.steps)
         failure = self._failure_report().limit_failure(code, progress, detail, stack)
         self._end(ScriptOutcome(failure=failure, reusable=code != "WORKER_MEMORY_EXCEEDED"))
 
@@ -254,14 +257,24 @@ class Realm:
         return self.ask(_decode_json(name), about, _decode_json(member))
 
     def _host_log(self, line: str) -> bool:
+        """Keep a console line, or as much of it as there is room for; whether there may be room for another."""
         text = str(_decode_json(line))
+        limits, size = self.limits, utf8_length(text)
+        room = limits.max_console_bytes - self._console_bytes
+        whole = size <= room
+        if not whole:
+            mark = f"… [a line of {size} bytes, cut]"
+            text = text.encode()[: max(0, room - utf8_length(mark))].decode(errors="ignore")
+            text += mark if text else ""
+        if self._console_full or self._console_calls >= limits.max_console_calls or not (whole or text):
+            self._console_full = True
+            self.lost_lines += 1
+            return False
+        self._console_full = not whole
         self._console_calls += 1
         self._console_bytes += utf8_length(text)
-        limits = self.limits
-        if self._console_calls > limits.max_console_calls or self._console_bytes > limits.max_console_bytes:
-            return False
         self.logs.append(text)
-        return True
+        return whole
 
     def _host_checkpoint(self, steps: int) -> int:
         self.steps = int(steps)

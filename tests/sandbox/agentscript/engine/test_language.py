@@ -182,7 +182,50 @@ async def test_console_lines_arrive_in_order(enclave: Enclave) -> None:
         "console.error(new RangeError('e')); return 1",
         tool_handler=answer,
     )
-    assert result.logs == ('a {"b":1} [2] null undefined', "w", "RangeError: e")
+    assert result.logs == ('a {"b":1} [2] null undefined', "[warn] w", "[error] RangeError: e")
+
+
+FLOODS: list[tuple[dict[str, int], str, list[str]]] = [
+    (
+        {"max_console_calls": 3},
+        "for (let i = 0; i < 3; i++) console.log(i)",
+        ["0", "1", "2"],
+    ),
+    (
+        {"max_console_calls": 3},
+        "console.log(0); await callTool('text', {}); for (let i = 1; i < 100; i++) console.error(i)",
+        [
+            "0",
+            "[error] 1",
+            "[error] 2",
+            "[lines that are not here: 97; a script has room for 3 lines and 65,536 bytes]",
+        ],
+    ),
+    (
+        {"max_console_bytes": 64},
+        "console.log('\u00e4'.repeat(12)); console.warn('\u00e4'.repeat(20)); console.log(1)",
+        [
+            "\u00e4" * 12,
+            "[warn] \u00e4\u00e4… [a line of 47 bytes, cut]",
+            "[lines that are not here: 1; a script has room for 100 lines and 64 bytes]",
+        ],
+    ),
+    (
+        {"max_console_bytes": 10},
+        "console.log('x'.repeat(11)); [1, 2, 3].forEach(console.log)",
+        ["[lines that are not here: 4; a script has room for 100 lines and 10 bytes]"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("limits", "script", "logs"), FLOODS, ids=[script for _, script, _ in FLOODS])
+async def test_a_full_console_ends_no_script_and_says_what_is_missing(
+    limits: dict[str, int], script: str, logs: list[str]
+) -> None:
+    async with Enclave("secure", **limits) as enclave:
+        for ending, status in (("return 1", "ok"), ("throw new Error('no')", "runtime_error")):
+            result = await enclave.execute(f"{script};\n{ending}", tool_handler=answer)
+            assert (result.status, list(result.logs)) == (status, logs)
 
 
 async def test_only_depth_and_cycles_are_replaced_in_a_result() -> None:
