@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from codecall.approvals.request import ApprovalRequest, Decision
     from codecall.audit.events import AuditEvent
     from codecall.audit.sinks import JsonLinesSink, LoggingSink, OpenTelemetrySink
     from codecall.catalog.entries import tool_metadata
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from codecall.envelopes import ExecutionResult, Stats
     from codecall.errors import (
         AccessDeniedError,
+        ApprovalDeniedError,
+        ApprovalRequiredError,
         CodeCallError,
         ExecutionAbortedError,
         IllegalAccess,
@@ -62,10 +65,14 @@ if TYPE_CHECKING:
 
 __all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
     "AccessDeniedError",
+    "ApprovalDeniedError",
+    "ApprovalRequest",
+    "ApprovalRequiredError",
     "AuditEvent",
     "CodeCallError",
     "CodeCallPlugin",
     "CompositeTools",
+    "Decision",
     "Enclave",
     "ExecutionAbortedError",
     "ExecutionResult",
@@ -114,9 +121,11 @@ __all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
 ]
 
 _HOMES = {
+    "ApprovalRequest": "codecall.approvals.request",
     "AuditEvent": "codecall.audit.events",
     "CodeCallPlugin": "codecall.plugin",
     "CompositeTools": "codecall.composite.provider",
+    "Decision": "codecall.approvals.request",
     "Enclave": "codecall.sandbox.enclave",
     "ExecutionResult": "codecall.envelopes",
     "JsonLinesSink": "codecall.audit.sinks",

@@ -15,6 +15,8 @@
     │   ├── PromptNotFoundError                       PROMPT_NOT_FOUND
     │   ├── ResultNotFoundError                       RESULT_NOT_FOUND
     │   ├── AccessDeniedError                         ACCESS_DENIED
+    │   ├── ApprovalDeniedError                       APPROVAL_DENIED
+    │   ├── ApprovalRequiredError                     APPROVAL_REQUIRED, which a script cannot catch
     │   ├── InvalidInputError                         INVALID_INPUT
     │   ├── ToolTimeoutError                          TOOL_TIMEOUT
     │   ├── InputRequiredError                        INPUT_REQUIRED
@@ -237,6 +239,8 @@ class ToolCallError(CodeCallError):
     code = "TOOL_EXECUTION_ERROR"
     status = "tool_error"
     source = "tool"
+    ends_script: bool = False
+    """Whether it ends the script, which then cannot catch it."""
 
     def __init__(
         self,
@@ -301,6 +305,20 @@ class AccessDeniedError(ToolCallError):
     """`allowedTools`, the access policy or `include_tools` does not allow the call."""
 
     code = "ACCESS_DENIED"
+
+
+class ApprovalDeniedError(ToolCallError):
+    """A person did not allow the call. It ends the script if that person wants the run to end."""
+
+    code = "APPROVAL_DENIED"
+
+
+class ApprovalRequiredError(ToolCallError):
+    """A rule asks a person for the call, and nobody could be asked or nobody answered. It ends the script; `details`
+    has the calls in question."""
+
+    code = "APPROVAL_REQUIRED"
+    ends_script = True
 
 
 class InvalidInputError(ToolCallError):
@@ -448,6 +466,11 @@ DEFAULT_HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "PROMPT_NOT_FOUND": "codecall:search finds prompts by what they are for.",
         "RESULT_NOT_FOUND": "Results are kept for a while only; run the script that made it again.",
         "ACCESS_DENIED": "Use another tool, or leave this step to somebody who may take it.",
+        "APPROVAL_DENIED": "Do not make the call again, nor by another tool; go on without it, or ask the person.",
+        "APPROVAL_REQUIRED": (
+            "A person has to allow the calls in `details`, and nobody has: tell the person, whose client must support "
+            "elicitation, or do the rest without them."
+        ),
         "INVALID_INPUT": "Correct the fields named here; `getTool(name).inputSchema` has the whole schema.",
         "TOOL_EXECUTION_ERROR": (
             "The call itself failed: change what its message complains of, or go on without it, with "

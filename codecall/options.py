@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Required, Self
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_snake
 
+from codecall.approvals.options import ApprovalOptions, read_approvals
 from codecall.errors import OptionsError
 from codecall.key_value import KeyValueStore
 from codecall.option_base import Millis, Options
@@ -17,6 +18,8 @@ from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, Preset, resolve_preset
 
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
+
+    from codecall.approvals.options import Approvals
 
 Names = Annotated[tuple[str, ...] | None, Field(strict=False)]
 """A list or tuple of names; None stands for all of them."""
@@ -246,6 +249,9 @@ class PluginOptions(Options):
     """Lets `codecall:execute` resume a failed run (`resumeFrom`). None: it cannot."""
     results: ResultsOptions = ResultsOptions()
     """Storage of results that are larger than `inline_result_bytes`: a bool, or `{"store": …, "ttl_s": …}`."""
+    approvals: ApprovalOptions | None = None
+    """Which calls a person has to allow: `"writes"`, `"destructive"`, a list of rules, or
+    `{"rules": …, "approver": …}`. None: CodeCall asks for none."""
     progress: ProgressOptions = ProgressOptions()
     """Progress notifications while a script runs."""
     shutdown: ShutdownOptions = ShutdownOptions()
@@ -284,6 +290,8 @@ class PluginOptions(Options):
         for spelling in ("observed_output", "observedOutput"):
             if isinstance(values.get(spelling), bool):
                 values[spelling] = {"enabled": values[spelling]}
+        if "approvals" in values:
+            values["approvals"] = read_approvals(values["approvals"])
         if isinstance(values.get("results"), bool):
             values["results"] = {"enabled": values["results"]}
         for given in values:
@@ -467,6 +475,7 @@ class PluginKeywords(TypedDict, total=False):
     audit: AuditDict | Mapping[str, object] | AuditOptions | None
     resume: ResumeDict | Mapping[str, object] | ResumeOptions | None
     results: bool | ResultsDict | Mapping[str, object] | ResultsOptions
+    approvals: Approvals
     progress: ProgressDict | Mapping[str, object] | ProgressOptions | None
     shutdown: ShutdownDict | Mapping[str, object] | ShutdownOptions | None
     composite_tools: Sequence[str | os.PathLike[str] | Mapping[str, object]]

@@ -36,7 +36,13 @@ from codecall.concurrency import iterate_cooperatively
 from codecall.errors import OptionsError
 from codecall.meta_tools.base import MetaTool, Runtime, separator_for
 from codecall.meta_tools.execute import ExecuteTool
-from codecall.meta_tools.runtime import ToolSet, changed_options, create_enclave_pool, create_search_index
+from codecall.meta_tools.runtime import (
+    ToolSet,
+    changed_options,
+    create_approvals,
+    create_enclave_pool,
+    create_search_index,
+)
 from codecall.option_base import given_options, merge_options
 from codecall.options import (
     AuditOptions,
@@ -60,6 +66,8 @@ from codecall.server.shutdown import within_grace
 from codecall.telemetry.spans import Telemetry
 
 if TYPE_CHECKING:
+    from codecall.approvals.grants import Grants
+    from codecall.approvals.options import Approvals
     from codecall.composite.definition import Finding
     from codecall.composite.provider import CompositeToolSet
     from codecall.options import (
@@ -113,10 +121,13 @@ class CodeCallPlugin(CatalogTransform):
         self._flushing = LifespanFlush(audit, *([observations] if observations is not None and observed.store else []))
         results = ResultService(options.results) if options.results.enabled else None
         self._results = ResultResources(results) if results is not None else None
+        approvals = create_approvals(options, audit)
         enclaves = create_enclave_pool(options, self._lifetime, telemetry)
         index = create_search_index(options.embedding)
         self._now = ToolSet.from_runtime(
-            Runtime(options, self.view, self._runtime, enclaves, index, telemetry, audit, observations, results)
+            Runtime(
+                options, self.view, self._runtime, enclaves, index, telemetry, audit, observations, results, approvals
+            )
         )
         self._composites = self._read_composites(options)
 
@@ -142,6 +153,7 @@ class CodeCallPlugin(CatalogTransform):
         audit: AuditDict | Mapping[str, object] | AuditOptions | None = None,
         resume: ResumeDict | Mapping[str, object] | ResumeOptions | None = None,
         results: bool | ResultsDict | Mapping[str, object] | ResultsOptions = True,
+        approvals: Approvals = None,
         progress: ProgressDict | Mapping[str, object] | ProgressOptions | None = None,
         shutdown: ShutdownDict | Mapping[str, object] | ShutdownOptions | None = None,
         composite_tools: Sequence[str | os.PathLike[str] | Mapping[str, object]] = (),
@@ -180,6 +192,8 @@ class CodeCallPlugin(CatalogTransform):
                 See `codecall.options.ResumeOptions`.
             results: Whether results larger than `inline_result_bytes` are stored; or `{"store": …, "ttl_s": …}`. See
                 `codecall.options.ResultsOptions`.
+            approvals: Calls that a person has to allow: `"writes"`, `"destructive"`, a list of rules, or
+                `{"rules": …, "approver": …}`; None: none. See `codecall.approvals.options.ApprovalOptions`.
             progress: What clients hear while a script runs. See `codecall.options.ProgressOptions`.
             shutdown: What becomes of running scripts when the server ends. See `codecall.options.ShutdownOptions`.
             composite_tools: Workflows that are served as tools: files of definitions, folders of them, or definitions
@@ -211,6 +225,12 @@ class CodeCallPlugin(CatalogTransform):
     def composite_findings(self) -> tuple[Finding, ...]:
         """What is wrong with definitions of composite tools that are therefore not served."""
         return self._composites.findings if self._composites is not None else ()
+
+    @property
+    def grants(self) -> Grants | None:
+        """The calls that persons have allowed in advance, to list and to revoke; None without `approvals`."""
+        approvals = self._now.runtime.approvals
+        return approvals.grants if approvals is not None else None
 
     @property
     def worker_pids(self) -> tuple[int, ...]:

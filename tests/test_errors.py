@@ -12,6 +12,8 @@ import pytest
 from codecall import errors
 from codecall.errors import (
     AccessDeniedError,
+    ApprovalDeniedError,
+    ApprovalRequiredError,
     CodeCallError,
     ExecutionAbortedError,
     FindingKind,
@@ -63,6 +65,8 @@ CONTRACT = {
     "PROMPT_NOT_FOUND": "tool_error",
     "RESULT_NOT_FOUND": "tool_error",
     "ACCESS_DENIED": "tool_error",
+    "APPROVAL_DENIED": "tool_error",
+    "APPROVAL_REQUIRED": "tool_error",
     "INVALID_INPUT": "tool_error",
     "TOOL_EXECUTION_ERROR": "tool_error",
     "TOOL_TIMEOUT": "tool_error",
@@ -196,6 +200,8 @@ def examples() -> Iterator[tuple[CodeCallError, dict[str, object]]]:
     for kind in (
         ToolNotFoundError,
         AccessDeniedError,
+        ApprovalDeniedError,
+        ApprovalRequiredError,
         InvalidInputError,
         ToolTimeoutError,
         InputRequiredError,

@@ -77,7 +77,8 @@ HOUSE = {
     "envelopes": Row("errors"),
     "option_base": Row("errors similarity", "pydantic"),
     "presets": Row("errors option_base", "pydantic"),
-    "options": Row("errors key_value option_base presets", "fastmcp pydantic"),
+    "approvals.options": Row("errors option_base", "pydantic"),
+    "options": Row("errors approvals.options key_value option_base presets", "fastmcp pydantic"),
     "concurrency": Row(""),
     "files": Row(""),
     "key_value": Row("concurrency"),
@@ -108,17 +109,21 @@ HOUSE = {
     "resume": Row(SHARED, "anyio msgspec"),
     "results": Row(f"{SHARED} catalog.inference", "fastmcp key_value msgspec"),
     "calls": Row(f"{SHARED} catalog ratelimit telemetry", f"{MCP} anyio msgspec pydantic"),
+    "approvals": Row(
+        f"{SHARED} approvals audit.recorder catalog.entries calls.conversion",
+        f"{MCP} anyio jsonschema referencing",
+    ),
     # What joins them.
     "server": Row(f"{SHARED} {ENCLAVE} telemetry", f"{MCP} anyio uncalled_for"),
     "meta_tools": Row(
-        f"{SHARED} {ENCLAVE} audit calls catalog ratelimit results resume server telemetry",
+        f"{SHARED} {ENCLAVE} approvals audit calls catalog ratelimit results resume server telemetry",
         f"{MCP} anyio docket fastmcp_tasks msgspec pydantic uncalled_for",
     ),
     "composite": Row(
         f"{SHARED} audit calls catalog meta_tools resume server telemetry",
         f"{MCP} gotpl jsonschema msgspec pydantic",
     ),
-    "plugin": Row(f"{SHARED} audit catalog composite meta_tools results server telemetry", f"{MCP} anyio"),
+    "plugin": Row(f"{SHARED} approvals audit catalog composite meta_tools results server telemetry", f"{MCP} anyio"),
     # What stands on top.
     "gateway": Row(f"{SHARED} plugin ratelimit telemetry", f"{MCP} key_value"),
     "gateway.config": Row(SHARED, "pydantic"),

@@ -15,9 +15,11 @@ from codecall import errors
 ERRORS = {name for name, kind in vars(errors).items() if inspect.isclass(kind) and issubclass(kind, Exception)}
 
 SURFACE = {
+    "ApprovalRequest",
     "AuditEvent",
     "CodeCallPlugin",
     "CompositeTools",
+    "Decision",
     "Enclave",
     "ExecutionResult",
     "JsonLinesSink",

@@ -26,6 +26,7 @@ EventName = Literal[
     "codecall.execute.complete",
     "codecall.invoke.tool_call",
     "codecall.invoke.blocked",
+    "codecall.approval",
     "codecall.audit.lost",
 ]
 
@@ -62,8 +63,9 @@ EVENTS: Final = (
     EventSpec(
         "codecall.execute.blocked",
         "Something was refused, which `what` names: `script`, by the language or for calling a meta-tool, with `kind`, "
-        "`line` and `column`; `call`, with ACCESS_DENIED or RATE_LIMIT, with `called` and `name`; `resume`, a run that "
-        "could not be resumed, somebody else's for instance, with `resumed_from`: no script begins then.",
+        "`line` and `column`; `call`, with ACCESS_DENIED, RATE_LIMIT or a code of approvals, with `called` and `name`; "
+        "`resume`, a run that could not be resumed, somebody else's for instance, with `resumed_from`: no script "
+        "begins then.",
         ("what", "code", "kind", "line", "column", "called", "name", "resumed_from"),
     ),
     EventSpec(
@@ -86,8 +88,16 @@ EVENTS: Final = (
     ),
     EventSpec(
         "codecall.invoke.blocked",
-        "A call of `codecall:invoke` was refused with ACCESS_DENIED or RATE_LIMIT.",
+        "A call of `codecall:invoke` was refused with ACCESS_DENIED, RATE_LIMIT or a code of approvals.",
         ("what", "code", "called", "name"),
+    ),
+    EventSpec(
+        "codecall.approval",
+        "A call that a rule asks a person for, or denies, was decided. `number` is the call's in its run; `decision` "
+        "is allowed, denied, stopped or unanswered; `by` is rule, grant, approver or client; `rule` is its number, "
+        "`scope` what was allowed (once, calls, input), `calls` how many, and `grant` the id of the grant that was "
+        "made or used.",
+        ("number", "name", "decision", "by", "rule", "scope", "calls", "grant"),
     ),
     EventSpec("codecall.audit.lost", "So many `events` did not reach this sink before the next one.", ("events",)),
 )

@@ -38,7 +38,7 @@ from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 
 logger = logging.getLogger("codecall")
 
-BLOCKED_CALLS: Final = frozenset({"ACCESS_DENIED", "RATE_LIMIT"})
+BLOCKED_CALLS: Final = frozenset({"ACCESS_DENIED", "APPROVAL_DENIED", "APPROVAL_REQUIRED", "RATE_LIMIT"})
 """Codes of calls that are recorded as blocked. A script that calls a meta-tool is itself blocked."""
 
 REFUSED: Final = frozenset({"syntax_error", "illegal_access"})
@@ -106,7 +106,7 @@ class Audit:
 
     def record_invoke(self, caller: str, record: CallRecord, text: str, value: str | None) -> None:
         """Records an ended call of `codecall:invoke`: its input as JSON, and its value as JSON unless it failed."""
-        self.record_call("invoke", f"invoke_{secrets.token_urlsafe(16)}", caller, record, (text, value))
+        self.record_call("invoke", new_call_id(), caller, record, (text, value))
 
     def record_call(
         self,
@@ -238,6 +238,11 @@ class RunRecord(RunObserver):
 
     def _note(self, name: EventName, fields: Callable[[], Fields]) -> None:
         self._audit.note(name, self._run.run_id, self._run.caller, fields)
+
+
+def new_call_id() -> str:
+    """Creates the id that a call of `codecall:invoke` has in the place of a run's."""
+    return f"invoke_{secrets.token_urlsafe(16)}"
 
 
 def _ms_since(began: float) -> float:

@@ -1,4 +1,5 @@
-"""The only code that calls a tool, reads a resource or renders a prompt: access -> rate -> FastMCP -> conversion.
+"""The only code that calls a tool, reads a resource or renders a prompt: access -> approval -> rate -> FastMCP ->
+conversion.
 
 Every call re-enters FastMCP with its middleware and authorization (`call_tool`, `read_resource`, `render_prompt`), so a
 script can do nothing its caller could not do one call at a time. Rate rules are FastMCP middleware (`ratelimit/`), so
@@ -87,6 +88,7 @@ class Broker:
         components: the resources and prompts this caller can see; without it there are none.
         on_result: called with each tool's entry and the JSON text of its value. It must not fail.
         create_blocks: creates the store of content blocks, once there are some; without it none are kept.
+        gate: called with each tool's entry and input before the tool is; raises what keeps the call from being made.
     """
 
     def __init__(
@@ -101,6 +103,7 @@ class Broker:
         components: ComponentLookup | None = None,
         on_result: Callable[[CatalogEntry, str], None] | None = None,
         create_blocks: Callable[[], BlockKeeper] | None = None,
+        gate: Callable[[CatalogEntry, Mapping[str, object]], Awaitable[None]] | None = None,
     ) -> None:
         self._server = context.fastmcp
         self._access = AccessPolicy(view, allowed_tools, components)
@@ -113,6 +116,7 @@ class Broker:
         self._wrapped_tools: dict[str, bool] = {}
         self._on_result = on_result
         self._create_blocks = create_blocks
+        self._gate = gate
         self.blocks: BlockKeeper | None = None
         """The content blocks that calls have returned; None while there are none."""
         self.used_components: set[tuple[CallKind, str]] = set()
@@ -232,6 +236,8 @@ class Broker:
         entry = await self._access.admit(name)
         self.used_components.add(("tool", name))
         check_nesting(entry)
+        if self._gate is not None:
+            await self._gate(entry, arguments)
         # The version that was listed is the one that is called: left open, FastMCP looks for another where the highest
         # is disabled, and finds the listing in which this plugin hides the tools.
         if self.blocks is not None:

@@ -8,7 +8,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from fastmcp.exceptions import ToolError, ValidationError
 from fastmcp.server.context import Context
@@ -35,6 +35,9 @@ from codecall.redaction.clean import well_formed
 from codecall.results.service import ResultService
 from codecall.server.lifespan import EnclavePool
 from codecall.telemetry.spans import Operation, Telemetry
+
+if TYPE_CHECKING:
+    from codecall.approvals.service import ApprovalService
 
 JsonObject = dict[str, Any]
 
@@ -63,6 +66,8 @@ class Runtime:
     """Learns output schemas from results; None where nothing does. Only the functions below use it."""
     results: ResultService | None = None
     """Keeps results that are too large for an answer; None where nothing does."""
+    approvals: ApprovalService | None = None
+    """Asks persons for calls; None where nothing does."""
 
     @property
     def separator(self) -> Separator:

@@ -14,6 +14,7 @@ from fastmcp.server.context import Context
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 
+from codecall.audit.recorder import new_call_id
 from codecall.calls.blocks import BlockKeeper, BlockLimits
 from codecall.calls.broker import Broker
 from codecall.envelopes import INVOKE_SCHEMA, CallRecord, invoke_error, invoke_large, invoke_ok
@@ -34,7 +35,7 @@ from codecall.meta_tools.base import (
 from codecall.meta_tools.descriptions import describe_invoke
 from codecall.meta_tools.runs import caller_results, max_value_bytes
 from codecall.redaction.clean import well_formed
-from codecall.sandbox.interfaces import ResultPlace
+from codecall.sandbox.interfaces import ResultPlace, RunClock
 from codecall.telemetry.spans import trace_invoke
 
 MAX_DEPTH: Final = 100
@@ -98,6 +99,8 @@ class InvokeTool(MetaTool):
         parsed = parse_arguments(InvokeArguments, self.name, arguments)
         options = self._runtime.options
         context, view = self._view()
+        approvals = self._runtime.approvals
+        gate = await approvals.gate(context, new_call_id(), RunClock()) if approvals is not None else None
         broker = Broker(
             context,
             view,
@@ -107,6 +110,7 @@ class InvokeTool(MetaTool):
             sanitization=options.sanitization,
             on_result=result_observer(self._runtime, context),
             create_blocks=lambda: BlockKeeper(BlockLimits.from_preset(options.preset)),
+            gate=gate.admit if gate is not None else None,
         )
         try:
             with (
@@ -124,6 +128,9 @@ class InvokeTool(MetaTool):
             add_default_hint(error, hints=INVOKE_HINTS)
             self.spell_hint(error)
             return tool_result(invoke_error(error), is_error=options.mark_errors)
+        finally:
+            if gate is not None:
+                gate.end()
         if broker.blocks is not None:
             answer.content += broker.blocks.blocks
         return answer

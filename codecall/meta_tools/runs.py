@@ -28,7 +28,7 @@ from codecall.options import PluginOptions
 from codecall.presets import PRESET_NAMES, Preset
 from codecall.results.service import CallerResults
 from codecall.resume.refusal import ResumeError
-from codecall.sandbox.interfaces import ObserverGroup, RunHooks, RunObserver
+from codecall.sandbox.interfaces import ObserverGroup, RunClock, RunHooks, RunObserver
 from codecall.server.disconnect import run_while_connected
 from codecall.server.progress import progress_from_context
 from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
@@ -111,6 +111,8 @@ async def run_observed(
     options = runtime.options
     limits = limits or RunLimits(options.preset.tool_call_timeout_ms, options.preset.max_duration_ms)
     info = RunInfo(_run_id(context), client_key(context), request)
+    clock = RunClock()
+    gate = await runtime.approvals.gate(context, info.run_id, clock) if runtime.approvals is not None else None
     broker = Broker(
         context,
         view,
@@ -121,9 +123,12 @@ async def run_observed(
         components=component_view(context, options),
         on_result=result_observer(runtime, context),
         create_blocks=lambda: BlockStore(BlockLimits.from_preset(options.preset), info.caller),
+        gate=gate.admit if gate is not None else None,
     )
     progress = progress_from_context(options.progress, context, info.run_id)
     observers = _observers(runtime, info, progress)
+    if gate is not None:
+        observers.append(gate)
     if (span := current_request()) is not None:
         # First: what the others do for a call belongs to its span.
         observers.insert(0, _telemetry_observer(span, broker, options, info))
@@ -135,7 +140,7 @@ async def run_observed(
             runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: details)
         raise
     results, blocks = caller_results(runtime, info.caller), partial(_block_store, broker)
-    hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, results, blocks)
+    hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, results, blocks, clock)
     async with progress or nullcontext(), start(StartedRun(info, broker, hooks)) as run:
         observed = hooks.observe(run if memory is None else memory.record_outcome(run))
         result = await (run_while_connected(context, observed) if options.shutdown.end_abandoned else observed)

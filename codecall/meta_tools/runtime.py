@@ -34,11 +34,13 @@ from codecall.server.lifespan import EnclaveLifespan, EnclavePool
 from codecall.telemetry.spans import Telemetry
 
 if TYPE_CHECKING:
+    from codecall.approvals.service import ApprovalService
+    from codecall.audit.recorder import Audit
     from codecall.catalog.search.index import SearchIndex
 
 logger = logging.getLogger("codecall")
 
-FIXED_OPTIONS: Final = ("audit", "observed_output", "results", "tasks", "telemetry")
+FIXED_OPTIONS: Final = ("approvals", "audit", "observed_output", "results", "tasks", "telemetry")
 """Options that no reload changes."""
 
 
@@ -127,6 +129,15 @@ def create_enclave_pool(options: PluginOptions, lifetime: EnclaveLifespan, telem
         return enclave
 
     return EnclavePool(lifetime, create_enclave)
+
+
+def create_approvals(options: PluginOptions, audit: Audit) -> ApprovalService | None:
+    """Create what asks persons for calls; None, and nothing is loaded, where no rule is given."""
+    if options.approvals is None:
+        return None
+    from codecall.approvals.service import ApprovalService
+
+    return ApprovalService(options.approvals, audit)
 
 
 def create_search_index(options: SearchOptions) -> LazySearchIndex:

@@ -4,10 +4,14 @@ run, the memory of its calls, and the storage of large results."""
 from __future__ import annotations
 
 import logging
+import math
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final, ParamSpec, Protocol, TypeAlias, TypeVar
+
+import anyio
 
 from codecall.envelopes import CallRecord, ExecutionResult, LargeResult
 from codecall.errors import LimitExceeded
@@ -299,6 +303,39 @@ class ResultPlace:
             return f"{error.message}; so this answer holds all {size} bytes of it"
 
 
+class RunClock:
+    """Makes the limit of a run's whole duration stand still while a person is asked."""
+
+    __slots__ = ("_left_s", "_scope", "_waits")
+
+    def __init__(self) -> None:
+        self._scope: anyio.CancelScope | None = None
+        self._waits = 0
+        self._left_s = 0.0
+
+    def attach(self, scope: anyio.CancelScope) -> None:
+        """The run has begun: its limit is the deadline of `scope`."""
+        self._scope = scope
+
+    @contextmanager
+    def stopped(self) -> Generator[None]:
+        """Stand still within this context, and within every other one that is open at the same time."""
+        scope = self._scope
+        if scope is None:
+            yield
+            return
+        if not self._waits:
+            self._left_s = scope.deadline - anyio.current_time()
+            scope.deadline = math.inf
+        self._waits += 1
+        try:
+            yield
+        finally:
+            self._waits -= 1
+            if not self._waits:
+                scope.deadline = anyio.current_time() + self._left_s
+
+
 @dataclass(frozen=True, slots=True)
 class RunHooks:
     """What one run has beside its broker."""
@@ -314,6 +351,9 @@ class RunHooks:
     blocks: Callable[[], BlockStorage | None] | None = None
     """Gives the content blocks of its calls, None while there are none. Without it whatever looks like a reference is
     one, as in tests of scripts."""
+
+    clock: RunClock | None = None
+    """Stops the limit of its whole duration; None: nothing does."""
 
     async def observe(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
         """The result of `run`, which was given these hooks, under its name, observed from beginning to end."""

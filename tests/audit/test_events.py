@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from fastmcp import Client, FastMCP
 
-from codecall import AuditEvent, CodeCallPlugin
+from codecall import ApprovalRequest, AuditEvent, CodeCallPlugin, Decision
 from codecall.audit.events import EVENTS, EventName
 
 SCRIPTS = (
@@ -23,6 +23,10 @@ def test_every_event_is_listed_once():
     assert [event.name for event in EVENTS] == [*get_args(EventName)]
 
 
+async def _allow(_request: ApprovalRequest) -> Decision:
+    return Decision.several(2)
+
+
 @pytest.mark.parametrize("with_values", [False, True])
 async def test_the_fields_of_real_events_are_the_listed_ones(with_values: bool):
     recorded: dict[str, set[str]] = defaultdict(set)
@@ -35,7 +39,9 @@ async def test_the_fields_of_real_events_are_the_listed_ones(with_values: bool):
     server.tool(lambda: 1 / 0, name="fail")
     server.tool(lambda: 1, name="other")
     audit = {"sinks": [record], "include_arguments": with_values, "include_results": with_values}
-    CodeCallPlugin.init(audit=audit).install(server)
+    asking = {"tools": ["fail"], "action": "ask"}
+    approvals = {"rules": [asking, {"action": "allow"}], "approver": _allow}
+    CodeCallPlugin.init(audit=audit, approvals=approvals).install(server)
     async with Client(server) as client:
         for script in SCRIPTS:
             arguments = {"script": script, "allowedTools": ["sum", "fail"]}

@@ -132,12 +132,12 @@ class CallDispatcher:
             max_bytes = self.references.admit(call) if call.reference else None
             value = await self._recall(call, record, input_json, max_bytes)
             result = CallValue(value, await self.references.keep(call, value) if call.reference else None)
-        except ToolCallError as error:
+        except CodeCallError as error:
+            if not isinstance(error, ToolCallError) or error.ends_script:
+                record.end(error.code)
+                raise
             self.references.advise(call, error)
             failure = error
-        except CodeCallError as error:
-            record.end(error.code)
-            raise
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is None or task.cancelling():
                 raise

@@ -144,6 +144,8 @@ class ScriptRun:
         self.coverage.expect(start)
         preflight = Preflight(self.broker, start)
         with anyio.move_on_after(self.max_duration_ms / 1000) as self._duration_scope:
+            if self.hooks.clock is not None:
+                self.hooks.clock.attach(self._duration_scope)
             try:
                 await self._send(start)
                 if "callTool" in start.script:

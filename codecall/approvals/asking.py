@@ -1,0 +1,116 @@
+"""How a person at the client is asked: the form, and the way it takes on each kind of connection."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from fastmcp import Context
+from mcp import MCPError
+from mcp_types import ElicitResult
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from codecall.approvals.request import DEFAULT_CALLS, MAX_GRANTED_CALLS, ApprovalRequest, Decision
+
+CHOICES: Final[Mapping[str, str]] = {
+    "allow this call": "once",
+    "allow several calls of this tool in this run": "several",
+    "allow this input in this run": "run",
+    "allow this input in this session": "session",
+    "deny": "deny",
+    "deny and stop the run": "stop",
+}
+"""What the form offers."""
+
+FORM: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "decision": {
+            "type": "string",
+            "title": "Decision",
+            "description": "Allowing an input allows every call of this tool with exactly the input shown.",
+            "enum": list(CHOICES),
+        },
+        "calls": {
+            "type": "integer",
+            "title": "Number of calls",
+            "description": "With several calls: how many, this one included, whatever their input is.",
+            "minimum": 1,
+            "maximum": MAX_GRANTED_CALLS,
+            "default": DEFAULT_CALLS,
+        },
+    },
+    "required": ["decision"],
+}
+"""The form that a person fills in, as elicitation takes it."""
+
+
+class Unanswered(Exception):  # noqa: N818 - named for what the person did
+    """Nobody answered: the client cannot ask, or the person dismissed the question."""
+
+
+class Channel(Protocol):
+    """A way to the person at the client."""
+
+    async def ask(self, request: ApprovalRequest) -> Decision:
+        """Ask, and wait for the answer.
+
+        Raises:
+            Unanswered: there is none.
+        """
+        ...
+
+
+class ElicitationChannel:
+    """Asks by `elicitation/create`, on connections of the handshake era; one question at a time, in order.
+
+    Args:
+        context: FastMCP's context of the request.
+    """
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    async def ask(self, request: ApprovalRequest) -> Decision:
+        """See `Channel`."""
+        context = self._context
+        try:
+            result = await context.session.elicit_form(request.question, FORM, context.request_id)
+        except MCPError as failure:
+            raise Unanswered(f"the client refused the question: {failure.error.message}") from None
+        return read_answer(result)
+
+
+def read_answer(result: ElicitResult) -> Decision:
+    """The decision in an answer to `FORM`. An answer that is none of its choices denies.
+
+    Raises:
+        Unanswered: the question was dismissed.
+    """
+    if result.action == "cancel":
+        raise Unanswered("the question was dismissed")
+    content = result.content or {}
+    choice = CHOICES.get(str(content.get("decision"))) if result.action == "accept" else None
+    calls = content.get("calls", DEFAULT_CALLS)
+    if choice == "several" and isinstance(calls, int | float) and 1 <= calls <= MAX_GRANTED_CALLS:
+        return Decision.several(int(calls))
+    if choice in ("run", "session"):
+        return Decision.same_input("run" if choice == "run" else "session")
+    if choice == "once":
+        return Decision.once()
+    return Decision.stop() if choice == "stop" else Decision.deny()
+
+
+def can_elicit(context: Context) -> bool:
+    """Whether the client of a request says that it can show a person a form."""
+    if context.is_background_task or context.request_context is None:
+        return False
+    capabilities = context.session.client_capabilities
+    elicitation = capabilities.elicitation if capabilities is not None else None
+    # A client that names no mode means forms; one that names only URLs shows none.
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+def is_modern(context: Context) -> bool:
+    """Whether the connection is of 2026-07-28, on which a server asks by answering with its questions."""
+    return context.session.protocol_version in MODERN_PROTOCOL_VERSIONS

@@ -1,0 +1,290 @@
+"""The gate that each call of a tool passes in the broker: the rules, then the grants, then a person.
+
+RuleSet     allow: the call is made     deny: ACCESS_DENIED     ask:
+Grants      a person has allowed it before
+approver    a function of the operator, if there is one
+Channel     the person at the client, if the client can show a form
+otherwise   APPROVAL_REQUIRED, which ends the run
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Protocol, TypeVar
+
+from anyio import to_thread
+from fastmcp import Context
+
+from codecall.approvals.asking import Channel, Unanswered
+from codecall.approvals.grants import GrantKey, Grants
+from codecall.approvals.options import ApprovalOptions
+from codecall.approvals.request import MAX_SHOWN_CHARS, ApprovalRequest, Decision, describe_input, schema_version
+from codecall.approvals.rules import RuleSet
+from codecall.audit.recorder import Audit
+from codecall.calls.conversion import exceeds_chars
+from codecall.catalog.entries import CatalogEntry
+from codecall.envelopes import CallRecord, ExecutionResult
+from codecall.errors import AccessDeniedError, ApprovalDeniedError, ApprovalRequiredError, Location
+from codecall.globs import entry_label
+from codecall.sandbox.interfaces import OnCallEnd, RunClock, RunObserver
+
+T = TypeVar("T")
+
+logger = logging.getLogger("codecall")
+
+QUICK_CHARS: Final = 2_048
+"""Inputs up to this many characters are made ready for a question at once, which keeps questions in the order of the
+calls; larger ones in a thread."""
+
+By = Literal["rule", "grant", "approver", "client"]
+
+_record: Final[ContextVar[tuple[CallGate, CallRecord] | None]] = ContextVar("codecall_gated_call", default=None)
+"""The call that this task makes, and the gate of its run."""
+
+
+class Approvals(Protocol):
+    """What the gates of all runs share; `ApprovalService` has it."""
+
+    @property
+    def options(self) -> ApprovalOptions:
+        """The option `approvals`."""
+        ...
+
+    @property
+    def rules(self) -> RuleSet:
+        """Its rules, compiled."""
+        ...
+
+    @property
+    def grants(self) -> Grants:
+        """What persons have allowed."""
+        ...
+
+    @property
+    def audit(self) -> Audit:
+        """The record of runs."""
+        ...
+
+    def wait(self, run_id: str) -> AbstractContextManager[bool]:
+        """Count a run as waiting; whether there is room for one more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """Whose run it is."""
+
+    run_id: str
+    caller: str
+    session: str
+
+
+class CallGate(RunObserver):
+    """Lets the calls of one run through, after asking a person where a rule says so.
+
+    It observes the run, too: so it knows the line of each call, and when the run has ended.
+    """
+
+    __slots__ = ("_approved", "_asked", "_channel", "_clock", "_context", "_identity", "_open", "_service", "_turn")
+
+    def __init__(
+        self,
+        service: Approvals,
+        context: Context,
+        identity: RunIdentity,
+        channel: Channel | None,
+        clock: RunClock,
+    ) -> None:
+        self._service = service
+        self._context = context
+        self._identity = identity
+        self._channel = channel
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        """Held while a question is open: the next one may be answered by what this one allows."""
+        self._open: dict[int, ApprovalRequest] = {}
+        """The calls that wait for their approval, in order."""
+        self._approved: dict[str, int] = {}
+        """How many calls of each tool have been allowed by a person."""
+        self._asked = 0
+
+    def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:  # noqa: ARG002
+        """See `RunObserver`."""
+        previous = _record.set((self, record))
+        return lambda _value: _record.reset(previous)
+
+    def on_finished(self, result: ExecutionResult) -> None:  # noqa: ARG002
+        """See `RunObserver`."""
+        self.end()
+
+    def on_cancelled(self) -> None:
+        """See `RunObserver`."""
+        self.end()
+
+    def end(self) -> None:
+        """The run has ended, and with it what was allowed for it alone."""
+        if self._approved:
+            self._service.grants.end_run(self._identity.run_id)
+
+    async def admit(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> None:
+        """Return if the call may be made now; it counts as made.
+
+        Raises:
+            AccessDeniedError: a rule denies it.
+            ApprovalDeniedError: a person does.
+            ApprovalRequiredError: nobody can be asked, or nobody answers.
+        """
+        ruling = await self._service.rules.ruling(entry, arguments)
+        if ruling.action == "deny":
+            self._note(entry.name, "denied", "rule", rule=ruling.rule)
+            hint = "The operator's rules about approvals deny this call; do without it."
+            raise AccessDeniedError(f"{entry_label(entry)} may not be called so", tool_name=entry.name, hint=hint)
+        if ruling.action == "ask":
+            await self._ask(entry, arguments, ruling.rule)
+
+    async def _ask(self, entry: CatalogEntry, arguments: Mapping[str, object], rule: int) -> None:
+        if exceeds_chars(arguments, QUICK_CHARS):
+            masked, shown, digest = await to_thread.run_sync(describe_input, arguments)
+        else:
+            masked, shown, digest = describe_input(arguments)
+        identity, record = self._identity, self._current_record()
+        version = schema_version(entry.name, entry.version, entry.input_schema, entry.description)
+        key = GrantKey(identity.caller, identity.session, identity.run_id, entry.name, version)
+        line = record.line if record is not None else None
+        server = entry.owner or entry.app_id
+        request = ApprovalRequest(
+            entry.name, server, masked, rule, identity.caller, identity.run_id, line, shown=shown, digest=digest
+        )
+        if self._use_grant(key, request):
+            return
+        self._open[id(request)] = request
+        try:
+            # The calls made together with this one are open, too, by the time at which the run may have to end.
+            await asyncio.sleep(0)
+            async with self._turn:
+                if self._use_grant(key, request):
+                    return
+                request = replace(request, approved=self._approved.get(entry.name, 0))
+                decision, by = await self._decide(request)
+                self._settle(key, request, decision, by)
+        finally:
+            self._open.pop(id(request), None)
+
+    def _use_grant(self, key: GrantKey, request: ApprovalRequest) -> bool:
+        grant = self._service.grants.take(key, request.digest)
+        if grant is not None:
+            self._count(request, "grant", grant=grant.id)
+        return grant is not None
+
+    async def _decide(self, request: ApprovalRequest) -> tuple[Decision, By]:
+        """The decision of whoever can be asked."""
+        options = self._service.options
+        if options.approver is not None:
+            decision = await self._wait(request, self._ask_approver(options.approver, request))
+            if decision is not None:
+                return decision, "approver"
+        if self._channel is None:
+            raise self._required(request, "nobody can be asked, since this client does not support elicitation")
+        if len(request.shown) > MAX_SHOWN_CHARS:
+            raise self._denied(
+                request,
+                "client",
+                f"its input has {len(request.shown):,} characters, and a person is shown at most {MAX_SHOWN_CHARS:,}",
+                hint="A person has to approve this call: split its input over several calls.",
+            )
+        if self._asked >= options.max_questions:
+            raise self._required(request, f"the run has asked {self._asked} questions already, and may ask no more")
+        self._asked += 1
+        try:
+            return await self._wait(request, self._channel.ask(request)), "client"
+        except Unanswered as reason:
+            raise self._required(request, str(reason)) from None
+
+    async def _ask_approver(self, approver: Callable[[Any], Any], request: ApprovalRequest) -> Decision | None:
+        try:
+            answer: object = approver(request)
+            decision = await answer if inspect.isawaitable(answer) else answer
+        except Exception:
+            logger.exception("approvals: the approver failed; the call of %r is denied", request.tool)
+            return Decision.deny()
+        if decision is None or isinstance(decision, Decision):
+            return decision
+        logger.error("approvals: the approver returned %s, no Decision; the call is denied", type(decision).__name__)
+        return Decision.deny()
+
+    async def _wait(self, request: ApprovalRequest, answer: Awaitable[T]) -> T:
+        """Wait for an answer while the clock of the run stands still, and say so to the client.
+
+        Raises:
+            ApprovalRequiredError: too many runs wait, or none comes in time.
+        """
+        options = self._service.options
+        with self._service.wait(self._identity.run_id) as free, self._clock.stopped():
+            if not free:
+                if inspect.iscoroutine(answer):
+                    answer.close()
+                raise self._required(request, f"{options.max_waiting} runs wait for a person already")
+            with contextlib.suppress(Exception):
+                await self._context.report_progress(0, 1, "waits for a person's approval")
+            try:
+                async with asyncio.timeout(options.wait_s):
+                    return await answer
+            except TimeoutError:
+                raise self._required(request, f"nobody answered within {options.wait_s:g} s") from None
+
+    def _settle(self, key: GrantKey, request: ApprovalRequest, decision: Decision, by: By) -> None:
+        """Keep what a decision allows beyond this call, or raise what it denies."""
+        if decision.action != "allow":
+            raise self._denied(request, by, "a person denied it", stops=decision.action == "stop")
+        grant = self._service.grants.add(key, decision, request)
+        self._count(request, by, scope=decision.scope, calls=decision.calls, grant=grant.id if grant else None)
+
+    def _count(self, request: ApprovalRequest, by: By, **fields: object) -> None:
+        self._approved[request.tool] = self._approved.get(request.tool, 0) + 1
+        self._note(request.tool, "allowed", by, rule=request.rule, **fields)
+
+    def _denied(
+        self, request: ApprovalRequest, by: By, reason: str, *, stops: bool = False, hint: str | None = None
+    ) -> ApprovalDeniedError:
+        self._note(request.tool, "stopped" if stops else "denied", by, rule=request.rule)
+        message = f"Tool '{request.tool}' was not called: {reason}"
+        error = ApprovalDeniedError(message, tool_name=request.tool, hint=hint)
+        error.ends_script = stops
+        error.location = self._location()
+        return error
+
+    def _required(self, request: ApprovalRequest, reason: str) -> ApprovalRequiredError:
+        self._note(request.tool, "unanswered", "client", rule=request.rule)
+        calls = [waiting.as_dict() for waiting in self._open.values()]
+        error = ApprovalRequiredError(
+            f"Tool '{request.tool}' was not called: a person has to allow it, and {reason}",
+            tool_name=request.tool,
+            details={"calls": calls},
+        )
+        error.location = self._location()
+        return error
+
+    def _current_record(self) -> CallRecord | None:
+        current = _record.get()
+        return current[1] if current is not None and current[0] is self else None
+
+    def _location(self) -> Location | None:
+        record = self._current_record()
+        if record is None or record.line is None or record.column is None:
+            return None
+        return Location(record.line, record.column)
+
+    def _note(self, tool: str, decision: str, by: By, **fields: object) -> None:
+        """Enter what was decided in the record of runs."""
+        audit, record = self._service.audit, self._current_record()
+        if audit.enabled:
+            number = record.number if record is not None else None
+            body = {"number": number, "name": tool, "decision": decision, "by": by, **fields}
+            audit.note("codecall.approval", self._identity.run_id, self._identity.caller, lambda: body)

@@ -1,0 +1,156 @@
+"""What persons have allowed beyond one call: grants, each bound to a caller, a run or session, a tool and its version,
+and to an input or a number of calls.
+
+All is counted on the event loop without waiting in between, so that no two calls use up the same grant.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from codecall.approvals.request import ApprovalRequest, Decision, Lifetime
+
+MAX_GRANTS: Final = 10_000
+"""Most grants of a server; one more replaces the one that expires first, and its calls are asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrantKey:
+    """Whose calls of which tool a grant is about."""
+
+    caller: str
+    session: str
+    """A hash of the session; where the protocol has none, of the caller."""
+    run_id: str
+    tool: str
+    version: str
+    """A hash of the tool's schema, version and description."""
+
+
+@dataclass(slots=True)
+class Grant:
+    """Calls that a person has allowed in advance."""
+
+    key: GrantKey = field(repr=False)
+    lifetime: Lifetime
+    """Whether it holds for the run or for the session."""
+    digest: str | None
+    """SHA-256 of the input that it allows; None: any input."""
+    shown: str = field(repr=False)
+    """That input as the person was shown it; empty for any input."""
+    calls_left: int | None
+    """Calls that it still allows; None: any number."""
+    expires: float
+    """When it expires, by `time.time`."""
+    id: str = field(default_factory=lambda: f"grant_{secrets.token_urlsafe(12)}")
+    """Names it, for `revoke`."""
+
+    @property
+    def tool(self) -> str:
+        """Name of the tool."""
+        return self.key.tool
+
+    @property
+    def caller(self) -> str:
+        """A hash of the caller, as in the audit record."""
+        return self.key.caller
+
+    def covers(self, key: GrantKey, digest: str) -> bool:
+        """Whether it allows a call of that key with that input, if it has not expired."""
+        mine = self.key
+        bound = key.run_id == mine.run_id if self.lifetime == "run" else key.session == mine.session
+        return (
+            bound
+            and (key.caller, key.tool, key.version) == (mine.caller, mine.tool, mine.version)
+            and self.digest in (None, digest)
+        )
+
+
+class Grants:
+    """The grants of one server, in the memory of its process.
+
+    Args:
+        run_s: Seconds after which a grant for a run expires.
+        session_s: Seconds after which a grant for a session expires.
+        clock: Gives the time.
+    """
+
+    def __init__(self, run_s: float, session_s: float, clock: Callable[[], float] = time.time) -> None:
+        self._seconds: dict[Lifetime, float] = {"run": run_s, "session": session_s}
+        self._clock = clock
+        self._by_tool: dict[tuple[str, str], dict[str, Grant]] = {}
+        """By caller and tool, then by id."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_tool.values()))
+
+    def list(self) -> list[Grant]:
+        """All grants that have not expired, the oldest first."""
+        self._drop_expired()
+        return [grant for group in self._by_tool.values() for grant in group.values()]
+
+    def revoke(self, grant_id: str) -> bool:
+        """Withdraw the grant with this id; whether there was one. Calls that it has let through have been made."""
+        return any(self._drop(grant) for grant in self.list() if grant.id == grant_id)
+
+    def revoke_all(self) -> int:
+        """Withdraw all grants; how many there were."""
+        count = len(self.list())
+        self._by_tool.clear()
+        return count
+
+    def end_run(self, run_id: str) -> None:
+        """Drop the grants of a run that has ended."""
+        for grant in self.list():
+            if grant.lifetime == "run" and grant.key.run_id == run_id:
+                self._drop(grant)
+
+    def take(self, key: GrantKey, digest: str) -> Grant | None:
+        """Use a grant for one call: the grant, or None if there is none for it."""
+        now = self._clock()
+        for grant in list(self._by_tool.get((key.caller, key.tool), {}).values()):
+            if grant.expires <= now:
+                self._drop(grant)
+            elif grant.covers(key, digest):
+                if grant.calls_left is not None:
+                    grant.calls_left -= 1
+                    if not grant.calls_left:
+                        self._drop(grant)
+                return grant
+        return None
+
+    def add(self, key: GrantKey, decision: Decision, request: ApprovalRequest) -> Grant | None:
+        """Keep what a decision allows beyond the call it was asked for; None if that is all."""
+        if decision.action != "allow" or decision.scope == "once" or (decision.scope == "calls" and decision.calls < 2):
+            return None
+        fixed, lifetime = decision.scope == "input", decision.lifetime if decision.scope == "input" else "run"
+        grant = Grant(
+            key,
+            lifetime,
+            request.digest if fixed else None,
+            request.shown if fixed else "",
+            None if fixed else decision.calls - 1,
+            self._clock() + self._seconds[lifetime],
+        )
+        if len(self) >= MAX_GRANTS:
+            self._drop(min(self.list(), key=lambda other: other.expires))
+        self._by_tool.setdefault((key.caller, key.tool), {})[grant.id] = grant
+        return grant
+
+    def _drop(self, grant: Grant) -> bool:
+        place = (grant.key.caller, grant.key.tool)
+        group = self._by_tool.get(place, {})
+        found = group.pop(grant.id, None) is not None
+        if not group:
+            self._by_tool.pop(place, None)
+        return found
+
+    def _drop_expired(self) -> None:
+        now = self._clock()
+        for group in list(self._by_tool.values()):
+            for grant in [grant for grant in group.values() if grant.expires <= now]:
+                self._drop(grant)

@@ -1,0 +1,131 @@
+"""The option `approvals` of `CodeCallPlugin.init`: which calls a person has to allow, and how they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, Required, TypeAlias, TypedDict, cast
+
+from pydantic import Field
+
+from codecall.errors import OptionsError
+from codecall.option_base import Options
+
+Globs = Annotated[
+    tuple[Annotated[str, Field(min_length=1, max_length=256)], ...] | None,
+    Field(strict=False, min_length=1, max_length=1_000),
+]
+"""A list or tuple of names and globs; None: the rule does not name them."""
+
+ApprovalAction = Literal["allow", "ask", "deny"]
+"""What a rule says of a call."""
+
+
+class ApprovalRule(Options):
+    """Which calls of tools are allowed, asked for or denied. A rule applies where all that it names fits; one that
+    names nothing applies to every call. Of several rules the first that applies decides; a call that none applies to is
+    allowed."""
+
+    action: ApprovalAction
+    """`allow`: make the call; `ask`: ask a person first; `deny`: fail it with ACCESS_DENIED."""
+    tools: Globs = None
+    """Names or globs of tools (`mail:*`)."""
+    apps: Globs = None
+    """Names or globs of apps. A tool's own metadata may name its app."""
+    servers: Globs = None
+    """Names or globs of the servers that tools are of, whatever their metadata says."""
+    read_only: bool | None = None
+    """True: tools that say they only read (`readOnlyHint`); False: all others, those that say nothing included."""
+    destructive: bool | None = None
+    """True: tools that say they may destroy something (`destructiveHint`); False: all others."""
+    open_world: bool | None = None
+    """True: tools that say they deal with the outside world (`openWorldHint`); False: all others."""
+    input: dict[str, Any] | None = None
+    """A condition on the input, as JSON Schema. The input is also read as a tool may read it: `"5"` as 5, `"yes"` as
+    true, with the defaults of the tool's schema. A rule that asks or denies applies if one reading fits, one that
+    allows only if all do; give it `required` and the `type` of each property."""
+
+
+class ApprovalOptions(Options):
+    """Which calls a person has to allow, and how they are asked."""
+
+    rules: Annotated[tuple[ApprovalRule, ...], Field(strict=False, max_length=1_000)]
+    """The rules, in order; or `"writes"`: ask for every tool that does not say it only reads; or `"destructive"`: ask
+    for every tool that says it may destroy something."""
+    approver: Callable[[Any], Any] | None = None
+    """An async function that is asked first. It takes an `ApprovalRequest` and returns a `Decision`, or None to ask the
+    client. One that fails denies the call."""
+    ask_client: bool = True
+    """Whether the person at the client is asked (MCP elicitation)."""
+    wait_s: float = Field(default=600.0, gt=0, le=86_400)
+    """Seconds that a question may wait for its answer. The time limits of the script stand still meanwhile."""
+    max_waiting: int = Field(default=20, ge=1, le=10_000)
+    """Most runs of this process that wait for an answer at the same time; the calls of others fail with
+    APPROVAL_REQUIRED."""
+    max_questions: int = Field(default=20, ge=1, le=10_000)
+    """Most questions that one run may ask; the next ends it with APPROVAL_REQUIRED."""
+    run_grant_s: float = Field(default=600.0, gt=0, le=86_400)
+    """Seconds after which what was allowed for a run has to be asked for again."""
+    session_grant_s: float = Field(default=3_600.0, gt=0, le=30 * 86_400)
+    """Seconds after which what was allowed for a session has to be asked for again."""
+
+
+_APPROVAL_FORMS: Final[Mapping[str, Mapping[str, object]]] = {
+    "writes": {"action": "ask", "read_only": False},
+    "destructive": {"action": "ask", "destructive": True},
+}
+"""The rule that each short form of `approvals` stands for."""
+
+
+def read_approvals(value: object) -> object:
+    """Expands the short forms of `approvals`: a word, or a list of rules; alone, or as its `rules`."""
+    if isinstance(value, ApprovalOptions) or value is None:
+        return value
+    group = dict(cast("Mapping[str, object]", value)) if isinstance(value, Mapping) else {"rules": value}
+    rules = group.get("rules")
+    if isinstance(rules, str):
+        if rules not in _APPROVAL_FORMS:
+            raise OptionsError(
+                f"approvals: {rules!r:.80} is no short form; known here: {', '.join(_APPROVAL_FORMS)}",
+                hint="Or give rules: approvals=[{'tools': ['mail:*'], 'action': 'ask'}].",
+            )
+        group["rules"] = (_APPROVAL_FORMS[rules],)
+    elif "rules" in group and not isinstance(rules, (list, tuple)):
+        raise OptionsError(f"approvals.rules: a list of rules or a short form is needed, got {type(rules).__name__}")
+    return group
+
+
+class ApprovalRuleDict(TypedDict, total=False):
+    """A rule of `approvals`. See `codecall.approvals.options.ApprovalRule`."""
+
+    action: Required[ApprovalAction]
+    tools: Sequence[str] | None
+    apps: Sequence[str] | None
+    servers: Sequence[str] | None
+    read_only: bool | None
+    destructive: bool | None
+    open_world: bool | None
+    input: Mapping[str, Any] | None
+
+
+class ApprovalDict(TypedDict, total=False):
+    """`approvals`: which calls a person has to allow. See `codecall.approvals.options.ApprovalOptions`."""
+
+    rules: Required[Literal["writes", "destructive"] | Sequence[ApprovalRuleDict]]
+    approver: Callable[[Any], Any] | None
+    ask_client: bool
+    wait_s: float
+    max_waiting: int
+    max_questions: int
+    run_grant_s: float
+    session_grant_s: float
+
+
+Approvals: TypeAlias = (
+    Literal["writes", "destructive"]
+    | Sequence[ApprovalRuleDict]
+    | ApprovalDict
+    | Mapping[str, object]
+    | ApprovalOptions
+    | None
+)
+"""The forms of the option `approvals`."""

@@ -1,0 +1,142 @@
+"""What a person is asked, and what they answer.
+
+The question is written by CodeCall from data: nothing that a script or a tool says becomes a sentence of it. Arguments
+are shown in full, as indented JSON, so that no line of theirs begins where a line of ours does, and with every
+character that cannot be seen, or that looks like a blank, as an escape.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Self, cast
+
+from codecall.globs import display_name
+from codecall.jsonio.decode import canonical_digest, sha256
+from codecall.redaction.clean import escape_invisible, json_escape, well_formed
+from codecall.redaction.masking import Masker
+
+MAX_SHOWN_CHARS: Final = 16_384
+"""Most characters of arguments that a person is shown. Nobody can approve more, and a part of them says nothing."""
+
+MAX_GRANTED_CALLS: Final = 1_000
+"""Most calls that one answer may allow."""
+
+DEFAULT_CALLS: Final = 10
+"""What the form proposes for an answer that allows several calls."""
+
+_BLANK_LETTERS: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters that count as printable and show nothing."""
+
+Scope = Literal["once", "calls", "input"]
+Lifetime = Literal["run", "session"]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a person, or an `approver`, says to one question. Built by one of the methods below."""
+
+    action: Literal["allow", "deny", "stop"]
+    """`stop` denies the call and ends the run."""
+    scope: Scope = "once"
+    """What is allowed: this call, several calls of the tool, or all calls of the tool with this input."""
+    calls: int = 1
+    """How many calls, with the scope `calls`."""
+    lifetime: Lifetime = "run"
+    """How long calls with this input are allowed."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.calls <= MAX_GRANTED_CALLS:
+            raise ValueError(f"calls: 1 to {MAX_GRANTED_CALLS:,} can be allowed, got {self.calls}")
+
+    @classmethod
+    def once(cls) -> Self:
+        """Allow this call."""
+        return cls("allow")
+
+    @classmethod
+    def several(cls, calls: int) -> Self:
+        """Allow so many calls of this tool in this run, this one included, whatever their input is."""
+        return cls("allow", "calls", calls)
+
+    @classmethod
+    def same_input(cls, lifetime: Lifetime = "run") -> Self:
+        """Allow all calls of this tool with exactly this input, in this run or in this session."""
+        return cls("allow", "input", lifetime=lifetime)
+
+    @classmethod
+    def deny(cls) -> Self:
+        """Do not allow this call; the script goes on with an error."""
+        return cls("deny")
+
+    @classmethod
+    def stop(cls) -> Self:
+        """Do not allow this call, and end the run."""
+        return cls("stop")
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """A call that a rule asks a person for."""
+
+    tool: str
+    """Name of the tool."""
+    server: str
+    """The server or app that it is of."""
+    arguments: Mapping[str, object]
+    """Its input, with credentials masked. Change nothing in it."""
+    rule: int
+    """Number of the rule that asks, from 1."""
+    caller: str
+    """A hash of the caller."""
+    run_id: str
+    """The run that makes the call; one call of `codecall:invoke` counts as a run."""
+    line: int | None = None
+    """Line of the script, if it is known."""
+    approved: int = 0
+    """Calls of this tool that have been allowed in this run so far."""
+    shown: str = field(default="", repr=False)
+    """The input as a person is shown it: JSON without anything invisible."""
+    digest: str = field(default="", repr=False)
+    """SHA-256 of the input, keys in any order."""
+
+    @property
+    def question(self) -> str:
+        """The text that a person is shown."""
+        lines = [
+            "May this tool be called?",
+            "",
+            f"Tool: {_visible(display_name(self.tool))}",
+            f"Server: {_visible(display_name(self.server))}",
+        ]
+        if self.line is not None:
+            lines.append(f"Line of the script: {self.line}")
+        lines += [f"Calls of this tool allowed in this run so far: {self.approved}", "", "Input:", "", self.shown]
+        return "\n".join(lines)
+
+    def as_dict(self) -> dict[str, object]:
+        """The call as `details` of an error has it."""
+        body: dict[str, object] = {"tool": self.tool, "server": self.server, "input": self.arguments}
+        return body if self.line is None else {**body, "line": self.line}
+
+
+def describe_input(arguments: Mapping[str, object]) -> tuple[dict[str, Any], str, str]:
+    """The input of a call without credentials, the text of it that a person is shown, and the digest of the real one.
+    Takes a while for a large one: a matter for a thread."""
+    text = well_formed(json.dumps(arguments, ensure_ascii=False))
+    masked = cast("dict[str, Any]", Masker().mask(json.loads(text), "", []))
+    shown = json.dumps(masked, ensure_ascii=False, indent=2)
+    return masked, "\n".join(f"    {_visible(line)}" for line in shown.split("\n")), canonical_digest(text)
+
+
+def schema_version(name: str, version: str | None, schema: Mapping[str, object], description: str) -> str:
+    """What a grant is bound to besides a tool's name: a tool that has changed needs to be asked for again."""
+    return sha256(json.dumps([name, version, schema, description], sort_keys=True, default=str))
+
+
+def _visible(text: str) -> str:
+    return _BLANK_LETTERS.sub(lambda found: json_escape(found[0]), escape_invisible(text, escape=json_escape))

@@ -1,0 +1,63 @@
+"""`ApprovalService`: what the approvals of all runs of one plugin share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from fastmcp import Context
+
+from codecall.approvals.asking import ElicitationChannel, can_elicit, is_modern
+from codecall.approvals.gate import CallGate, RunIdentity
+from codecall.approvals.grants import Grants
+from codecall.approvals.options import ApprovalOptions
+from codecall.approvals.rules import RuleSet
+from codecall.audit.recorder import Audit
+from codecall.identity import client_key, rate_limit_key
+from codecall.sandbox.interfaces import RunClock
+
+
+class ApprovalService:
+    """The approvals of one plugin: its rules, the grants that persons have given, and how many runs wait for one.
+
+    Args:
+        options: The option `approvals`.
+        audit: The record of runs.
+    """
+
+    def __init__(self, options: ApprovalOptions, audit: Audit) -> None:
+        self.options = options
+        self.audit = audit
+        self.rules = RuleSet(options.rules)
+        self.grants = Grants(options.run_grant_s, options.session_grant_s)
+        self._waiting: Counter[str] = Counter()
+        """The number of open questions of each run that has some."""
+
+    async def gate(self, context: Context, run_id: str, clock: RunClock) -> CallGate:
+        """Create the gate of one run for the request of `context`.
+
+        Args:
+            context: FastMCP's context of the request.
+            run_id: The id of the run.
+            clock: Stands still while a person is asked.
+        """
+        asks = self.options.ask_client and can_elicit(context) and not is_modern(context)
+        channel = ElicitationChannel(context) if asks else None
+        session = await rate_limit_key("session", context, None)
+        return CallGate(self, context, RunIdentity(run_id, client_key(context), session), channel, clock)
+
+    @contextmanager
+    def wait(self, run_id: str) -> Generator[bool]:
+        """Count a run as waiting; whether there is room for one more."""
+        free = run_id in self._waiting or len(self._waiting) < self.options.max_waiting
+        if not free:
+            yield False
+            return
+        self._waiting[run_id] += 1
+        try:
+            yield True
+        finally:
+            self._waiting[run_id] -= 1
+            if not self._waiting[run_id]:
+                del self._waiting[run_id]

@@ -1,0 +1,102 @@
+"""Which rule decides a call, whatever a script writes into its input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codecall import CodeCallPlugin, OptionsError
+from codecall.approvals.options import ApprovalRule
+from codecall.approvals.rules import RuleSet
+from codecall.catalog.entries import CatalogEntry
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA: dict[str, object] = {
+    "properties": {"amount": {"type": "integer", "default": 500}, "urgent": {"type": "boolean", "default": False}}
+}
+TOOL = CatalogEntry("bank:pay", "bank", "", SCHEMA, annotations={"openWorldHint": True}, owner="bank server")
+READ = CatalogEntry("bank:read", "bank", "", {}, annotations={"readOnlyHint": True})
+
+
+async def action(entry: CatalogEntry, *rules: dict[str, Any], **arguments: object) -> str:
+    compiled = RuleSet([ApprovalRule.read(rule, where="") for rule in rules])
+    return (await compiled.ruling(entry, arguments)).action
+
+
+@pytest.mark.parametrize(
+    ("rule", "pay", "read"),
+    [
+        ({}, True, True),
+        ({"tools": ["bank:p*"]}, True, False),
+        ({"apps": ["bank"]}, True, True),
+        ({"apps": ["shop"]}, False, False),
+        ({"servers": ["bank server"]}, True, False),
+        ({"read_only": True}, False, True),
+        ({"readOnly": False}, True, False),
+        ({"destructive": True}, False, False),
+        ({"open_world": True}, True, False),
+        ({"tools": ["bank:*"], "open_world": False}, False, True),
+    ],
+)
+async def test_a_rule_applies_where_all_that_it_names_fits(rule: dict[str, Any], pay: bool, read: bool) -> None:
+    assert (await action(TOOL, {"action": "ask", **rule}) == "ask") is pay
+    assert (await action(READ, {"action": "ask", **rule}) == "ask") is read
+
+
+async def test_the_first_rule_that_applies_decides_and_without_one_the_call_is_allowed() -> None:
+    rules = ({"action": "deny", "tools": ["bank:pay"]}, {"action": "ask"})
+    assert [await action(TOOL, *rules), await action(READ, *rules), await action(READ)] == ["deny", "ask", "allow"]
+
+
+LARGE = {"properties": {"amount": {"type": "integer", "minimum": 100}}, "required": ["amount"]}
+SMALL = {"properties": {"amount": {"type": "integer", "maximum": 99}}, "required": ["amount"]}
+URGENT = {"properties": {"urgent": {"const": True}}, "required": ["urgent"]}
+
+
+@pytest.mark.parametrize("amount", [100, "100", " 100 ", "1_00", 100.0, "100.0", "1e2"])
+async def test_a_number_is_the_same_in_every_spelling_that_a_tool_may_take(amount: object) -> None:
+    assert await action(TOOL, {"action": "ask", "input": LARGE}, amount=amount) == "ask"
+    assert await action(TOOL, {"action": "allow", "input": SMALL}, {"action": "ask"}, amount=amount) == "ask"
+
+
+@pytest.mark.parametrize("urgent", [True, "true", "YES", 1, "1", 1.0, "on"])
+async def test_so_is_a_truth_value(urgent: object) -> None:
+    assert await action(TOOL, {"action": "deny", "input": URGENT}, urgent=urgent) == "deny"
+
+
+async def test_a_parameter_that_is_left_out_has_its_default() -> None:
+    assert await action(TOOL, {"action": "ask", "input": LARGE}) == "ask"
+    assert await action(TOOL, {"action": "ask", "input": LARGE}, amount=5) == "allow"
+    assert await action(TOOL, {"action": "allow", "input": SMALL}, {"action": "ask"}, amount=5) == "allow"
+
+
+async def test_a_condition_reaches_into_what_is_nested_even_as_text() -> None:
+    condition = {"properties": {"to": {"contains": {"const": "all"}}}, "required": ["to"]}
+    for to in (["ann", "all"], '["ann", "all"]'):
+        assert await action(TOOL, {"action": "ask", "input": condition}, to=to) == "ask"
+
+
+async def test_a_condition_that_cannot_be_compared_allows_nothing() -> None:
+    lost = {"$ref": "https://example.com/schema.json"}
+    assert await action(TOOL, {"action": "deny", "input": lost}, amount=1) == "deny"
+    assert await action(TOOL, {"action": "allow", "input": lost}, {"action": "ask"}, amount=1) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("approvals", "message"),
+    [
+        ("write", "approvals: 'write' is no short form; known here: writes, destructive"),
+        (7, "approvals.rules: a list of rules or a short form is needed"),
+        ([{"tools": ["x"]}], "approvals.rules.0.action: missing"),
+        ([{"action": "ask", "tool": "x"}], "approvals.rules.0.tool: unknown option"),
+        ([{"action": "ask", "input": {"type": 7}}], "approvals.rules.0.input: not a JSON Schema"),
+        ({"approver": print}, "approvals.rules: missing"),
+        ({"rules": "writes", "max_waiting": 0}, "approvals.max_waiting"),
+    ],
+)
+def test_wrong_options_are_named(approvals: Any, message: str) -> None:
+    with pytest.raises(OptionsError) as caught:
+        CodeCallPlugin.init(approvals=approvals)
+    assert message in caught.value.message
