@@ -157,7 +157,7 @@ def fastmcp_bm25(tools: Sequence[CatalogEntry]) -> Search:
     return lambda queries: [[(tools[i].name, 1.0) for i in index.query(query, 10)] for query in queries]
 
 
-def weighted(weights: LexicalWeights) -> Make:
+def weighted(weights: LexicalWeights, *, intents: bool = True) -> Make:
     """Ours by words, mixed another way."""
 
     def make(tools: Sequence[CatalogEntry]) -> Search:
@@ -168,7 +168,8 @@ def weighted(weights: LexicalWeights) -> Make:
         def search(queries: Sequence[str]) -> list[Ranked]:
             found: list[Ranked] = []
             for query in queries:
-                scores = np.round(ranker.scores(view, query), 4).tolist()
+                plain = ranker.scores(view, query)
+                scores = np.round(ranker.prefer_asked(view, query, plain) if intents else plain, 4).tolist()
                 order = sorted(range(len(tools)), key=lambda i: (-scores[i], tools[i].name))[:10]
                 found.append([(tools[i].name, scores[i]) for i in order if scores[i] > 0])
             return found

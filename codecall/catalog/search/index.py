@@ -198,13 +198,15 @@ class SearchIndex:
             if semantic is not None and encoded:
                 cosines = best_cosines([semantic.scores(documents.ids, part) for part in parts])
                 scores = semantic_scores(cosines, scores) if self._semantic_only else fuse_scores(scores, cosines)
+            if lexical is not None and ready:
+                scores[indexed] = lexical.prefer_asked(documents.ids[indexed], query, scores[indexed])
             hits.append(_hits(documents, scores))
         return SearchResults(hits, ready=ready, encoded=min(encoded, ready))
 
 
 def _texts(lexical: LexicalRanker | None, view: DocumentIdArray, query: str) -> list[str]:
-    """The texts of a query that a model reads: the query, its typing errors corrected, and its parts."""
-    text = query if lexical is None else lexical.correct(view, query)
+    """The texts of a query that a model reads: the query as words search it, and its parts."""
+    text = query if lexical is None else lexical.rewrite(view, query)
     return [text, *split_request(text, MAX_REQUEST_PARTS)]
 
 

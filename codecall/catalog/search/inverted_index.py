@@ -65,6 +65,8 @@ class IndexSnapshot(NamedTuple):
     segments: tuple[Segment, ...] = ()
     lengths: Floats = np.zeros(0, np.float32)
     """By document id: how much its words count in all."""
+    intents: NDArray[np.uint8] = np.zeros(0, np.uint8)
+    """By document id: the `Intent` of the tool."""
 
 
 class InvertedIndex:
@@ -73,18 +75,21 @@ class InvertedIndex:
     def __init__(self) -> None:
         self.snapshot = IndexSnapshot({}, Vocabulary(), {})
 
-    def add(self, numbers: Sequence[int], documents: Sequence[IndexedDocument]) -> None:
-        """Adds documents under ids that are not in use."""
+    def add(self, numbers: Sequence[int], documents: Sequence[IndexedDocument], intents: Sequence[int] = ()) -> None:
+        """Adds documents under ids that are not in use, with the intents of their tools."""
         if not numbers:
             return
         fresh = _segment(np.array(numbers, np.int32), self._rows(documents))
         segments = [*self.snapshot.segments, fresh]
         while len(segments) > 1 and 2 * len(segments[-1].ids) >= len(segments[-2].ids):
             segments[-2:] = [_segment(*_join_segments(segments[-2:], ()))]
-        lengths = np.zeros(max(len(self.snapshot.lengths), max(numbers) + 1), np.float32)
+        size = max(len(self.snapshot.lengths), max(numbers) + 1)
+        lengths, kinds = np.zeros(size, np.float32), np.zeros(size, np.uint8)
         lengths[: len(self.snapshot.lengths)] = self.snapshot.lengths
+        kinds[: len(self.snapshot.intents)] = self.snapshot.intents
         lengths[numbers] = [fsum(document.words.values()) for document in documents]
-        self.snapshot = self.snapshot._replace(segments=tuple(segments), lengths=lengths)
+        kinds[numbers] = intents or 0
+        self.snapshot = self.snapshot._replace(segments=tuple(segments), lengths=lengths, intents=kinds)
 
     def remove(self, numbers: Collection[int]) -> None:
         """Removes documents, and the words that only they had; their ids may be used again."""
@@ -104,7 +109,9 @@ class InvertedIndex:
             for root, stems in self.snapshot.families.items()
             if (left := [stem for stem in stems if stem in word_ids])
         }
-        self.snapshot = IndexSnapshot(word_ids, vocabulary, families, segments, self.snapshot.lengths)
+        self.snapshot = IndexSnapshot(
+            word_ids, vocabulary, families, segments, self.snapshot.lengths, self.snapshot.intents
+        )
 
     def _rows(self, documents: Sequence[IndexedDocument]) -> tuple[Any, Any, Any, Any]:
         columns = self.snapshot.word_ids

@@ -41,6 +41,7 @@ from codecall.catalog.search.analysis import (
     split_request,
     terms,
 )
+from codecall.catalog.search.intents import asked_intents, intent_factors, tool_intent
 from codecall.catalog.search.inverted_index import (
     Flags,
     Floats,
@@ -51,7 +52,7 @@ from codecall.catalog.search.inverted_index import (
     text_ngrams,
 )
 from codecall.catalog.search.spelling import MIN_LETTERS
-from codecall.catalog.search.synonyms import FILLER_WORDS, synonyms_by_stem
+from codecall.catalog.search.synonyms import FILLER_WORDS, replace_phrases, synonyms_by_stem
 from codecall.concurrency import defer_full_collections
 
 MAX_CHECKED_WORDS = 30
@@ -117,7 +118,8 @@ class LexicalRanker:
     def add(self, ids: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
         """Indexes entries under these ids: about 0.3 ms each. One thread at a time."""
         with defer_full_collections():
-            self._index.add(ids, [document_from_entry(entry, self._weights.fields) for entry in entries])
+            documents = [document_from_entry(entry, self._weights.fields) for entry in entries]
+            self._index.add(ids, documents, [tool_intent(entry) for entry in entries])
 
     def remove(self, ids: Collection[int]) -> None:
         """Removes entries. The same thread."""
@@ -127,9 +129,16 @@ class LexicalRanker:
         """Returns how well each document of `view` fits, 0 to 1. Any thread; a few milliseconds over 10,000."""
         return self._scorer(view).scores(query)
 
-    def correct(self, view: Ints, query: str) -> str:
-        """Returns the query with its typing errors corrected by the words of `view`."""
-        return self._scorer(view).correct(query) if self._weights.correction else query
+    def prefer_asked(self, view: Ints, query: str, scores: Floats) -> Floats:
+        """Returns the scores of `view`, lowered for tools that do something else than `query` asks for
+        (`intents.py`). The best score stays: it says how well anything fits."""
+        lowered = scores * intent_factors(asked_intents(self.rewrite(view, query)), self._index.snapshot.intents[view])
+        best = float(lowered.max(initial=0.0))
+        return lowered * (float(scores.max()) / best) if best else scores
+
+    def rewrite(self, view: Ints, query: str) -> str:
+        """Returns the query as it is searched in `view`: some phrases replaced, typing errors corrected."""
+        return self._scorer(view).rewrite(query)
 
     def _scorer(self, view: Ints) -> _QueryScorer:
         return _QueryScorer(self._index.snapshot, view, self._weights, self._synonyms)
@@ -161,8 +170,7 @@ class _QueryScorer:
 
     def scores(self, query: str) -> Floats:
         """Returns the score of each document of the view."""
-        if self._weights.correction:
-            query = self.correct(query)
+        query = self.rewrite(query)
         query_scores = self._part(query)
         if query_scores is None:
             return np.zeros(len(self._view), np.float32)
@@ -177,8 +185,17 @@ class _QueryScorer:
             return np.zeros(len(self._view), np.float32)
         return (np.sqrt((mixed / best)[self._view]) * absolute_score(covered, likeness)).astype(np.float32)
 
-    def correct(self, query: str) -> str:
-        """Returns the query with a word of the visible documents for each that looks like a typing error."""
+    def rewrite(self, query: str) -> str:
+        """Returns the query with its phrases replaced, and for each word that looks like a typing error one of the
+        visible documents."""
+        query = replace_phrases(query, self._is_named)
+        return self._corrected_query(query) if self._weights.correction else query
+
+    def _is_named(self, word: str) -> bool:
+        ids, _ = self._postings((segment.names for segment in self._snapshot.segments), word)
+        return len(ids) > 0
+
+    def _corrected_query(self, query: str) -> str:
         checked = 0
 
         def replace(match: re.Match[str]) -> str:

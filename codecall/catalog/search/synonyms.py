@@ -7,8 +7,9 @@ groups: they are not joined.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from codecall.catalog.search.analysis import stem
@@ -128,6 +129,14 @@ THINGS: Final = (
 )
 """Groups of nouns: what tools are about."""
 
+PHRASES: Final = (
+    ("open", r"open (?=(?:an?|another|new)\b)", "create "),
+    ("rid", r"get(?:ting)? rid of", "delete"),
+    ("", r"what(?:'s| is) the (?=time|date|day)|what (?=(?:time|day|date) is it)", "get current "),
+)
+"""A word, what it is part of in requests (a regular expression), and what is searched instead, unless a tool's name
+has that word: where there is an `open_tab`, to open a tab is not to create one."""
+
 FILLER_WORDS: Final = frozenset(
     stem(word)
     for line in (
@@ -147,6 +156,22 @@ FILLER_WORDS: Final = frozenset(
     for word in line.split()
 )
 """Stems of words that people put around what they want. They stay in a query, at a lower weight."""
+
+
+_PHRASES: Final = tuple((word, re.compile(rf"\b(?:{text})", re.IGNORECASE), new) for word, text, new in PHRASES)
+
+
+def replace_phrases(text: str, is_named: Callable[[str], bool]) -> str:
+    """Returns `text` with what stands for each of `PHRASES`.
+
+    Args:
+        text: A request.
+        is_named: Whether the name of any tool has a word.
+    """
+    for word, pattern, replacement in _PHRASES:
+        if pattern.search(text) and not (word and is_named(word)):
+            text = pattern.sub(replacement, text)
+    return text
 
 
 def synonyms_by_stem(groups: Iterable[Iterable[str]] = ()) -> Mapping[str, tuple[str, ...]]:
