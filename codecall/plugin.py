@@ -254,8 +254,9 @@ class CodeCallPlugin(CatalogTransform):
         """
         async with self._reloading:
             old = self._now
-            new = await old.with_options(self._lifetime, changed_options(old.runtime.options, vm, options))
-            composites = await to_thread.run_sync(self._read_composites, new.runtime.options)
+            changed = changed_options(old.runtime.options, vm, options)
+            composites = await to_thread.run_sync(self._read_composites, changed)
+            new = await old.with_options(self._lifetime, changed)
             self._now, self._composites = new, composites
             await self._lifetime.retire(old.runtime.enclaves)
 
@@ -328,7 +329,7 @@ class CodeCallPlugin(CatalogTransform):
             return None
         from codecall.composite.provider import CompositeToolSet  # loads the engine of templates
 
-        return CompositeToolSet(options.composite_tools, self._runtime)
+        return CompositeToolSet(options.composite_tools, self._runtime, resumes=options.resume is not None)
 
     async def list_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """The composite tools beside those of the server: for clients and in the catalog alike."""

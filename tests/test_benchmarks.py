@@ -43,6 +43,11 @@ def test_what_was_measured_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert min(row["codecall"], row["codemode"], row["direct"], row["inside"], row["server"]) > 0
 
 
+def test_steps_of_a_composite_tool_are_measured(loaded_python: LoadedPython):
+    measured = json.loads(run(loaded_python, "benchmarks/composite.py", "--rounds", "1", "--json"))
+    assert set(measured) == {"step_ms", "direct_ms", "added_ms"}
+
+
 def test_stages_are_taken_apart(loaded_python: LoadedPython):
     stages = json.loads(run(loaded_python, "benchmarks/stages.py", "--rounds", "1", "--tools", "2", "--json"))
     assert set(stages) == {

@@ -36,17 +36,18 @@ class CompositeToolSet:
     Args:
         sources: Files, folders and values with definitions.
         runtime: Returns the services of their runs.
+        resumes: Whether runs can be resumed.
 
     Raises:
         OptionsError: a file or folder is not there.
     """
 
-    def __init__(self, sources: Iterable[DefinitionSource], runtime: Callable[[], Runtime]) -> None:
+    def __init__(self, sources: Iterable[DefinitionSource], runtime: Callable[[], Runtime], *, resumes: bool) -> None:
         read = read_definitions(sources)
         self.findings: tuple[Finding, ...] = read.findings
         """What is wrong with definitions that are not served."""
         self.tools: Mapping[str, CompositeTool] = {
-            workflow.name: CompositeTool.create(workflow, runtime) for workflow in read.workflows
+            workflow.name: CompositeTool.create(workflow, runtime, resumes=resumes) for workflow in read.workflows
         }
         self._shadowed: set[str] = set()
         for finding in read.findings:
@@ -110,7 +111,7 @@ class CompositeTools(Provider):
             telemetry,
             Audit(built.audit),
         )
-        self._set = CompositeToolSet(sources, lambda: self._runtime)
+        self._set = CompositeToolSet(sources, lambda: self._runtime, resumes=built.resume is not None)
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None]:

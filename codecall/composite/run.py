@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -30,7 +30,7 @@ from codecall.composite.definition import (
 from codecall.composite.elicitation import Answer, Asker, Question
 from codecall.composite.failures import WorkflowError
 from codecall.composite.outputs import StepOutput, build_output
-from codecall.composite.templates import TemplateBudget, render
+from codecall.composite.templates import TemplateBudget, may_be_slow, render
 from codecall.errors import (
     AccessDeniedError,
     CodeCallError,
@@ -159,7 +159,7 @@ class WorkflowRun:
             last = self.state.outcomes[self._workflow.steps[-1].id]
             return None if last.value is MISSING else last.value
         build = partial(build_output, self._workflow.output, self._data, self._budget)
-        value, warnings = await self._off_loop(build)
+        value, warnings = await self._off_loop(build, self._workflow.output.templates())
         self.warnings += warnings
         return value
 
@@ -244,7 +244,8 @@ class WorkflowRun:
     async def _tool_step(self, step: ToolStep) -> StepOutcome:
         schema = await self._calls.input_schema(step.tool)
         text = ""
-        arguments = await self._off_loop(partial(render_arguments, step.arguments, schema, self._data, self._budget))
+        render_all = partial(render_arguments, step.arguments, schema, self._data, self._budget)
+        arguments = await self._off_loop(render_all, step.templates())
         attempts = 1 + step.on_error.retry_count
         for attempt in range(1, attempts + 1):
             try:
@@ -280,7 +281,7 @@ class WorkflowRun:
                 data = {**self._data, "forEach": {step.item_var: entry["item"], "index": entry["index"]}}
                 render_all = partial(render_arguments, step.step.arguments, schema, data, self._budget)
                 try:
-                    text = await self._call(step.step, await self._off_loop(render_all))
+                    text = await self._call(step.step, await self._off_loop(render_all, step.step.templates()))
                 except CodeCallError as error:
                     entry.update(status="failed", error=error.message)
                     if step.on_error.action != "continue":
@@ -336,11 +337,13 @@ class WorkflowRun:
         return _answered(step, answer)
 
     async def _render(self, text: str) -> str:
-        return await self._off_loop(partial(render, text, self._data, self._budget))
+        return await self._off_loop(partial(render, text, self._data, self._budget), [("", text)])
 
-    async def _off_loop(self, work: Callable[[], T]) -> T:
-        """The result of `work`, which renders templates: in a thread once there is much to render."""
-        return await asyncio.to_thread(work) if self._calls.chars > LARGE_CHARS else work()
+    async def _off_loop(self, work: Callable[[], T], templates: Iterable[tuple[str, str]]) -> T:
+        """The result of `work`, which renders these templates: in a thread where there is much to render."""
+        if self._calls.chars > LARGE_CHARS or any(may_be_slow(text) for _, text in templates):
+            return await asyncio.to_thread(work)
+        return work()
 
 
 def _answered(step: ElicitationStep, answer: Answer) -> StepOutcome:

@@ -50,6 +50,7 @@ NO_VALUE: Final = "<no value>"
 """What a field that is not there gives."""
 
 _FORMAT_NUMBER: Final = re.compile(r"\d{5,}")
+_REPEATS: Final = re.compile(r"\{\{-?\s*(range|template|block)\b")
 _LOCATED: Final = re.compile(r'^template: template:\d+:\d+: executing "template": ')
 
 
@@ -191,6 +192,12 @@ def render(text: str, data: Mapping[str, object], budget: TemplateBudget) -> str
         _budget.reset(token)
     budget.take(len(result))
     return result
+
+
+@lru_cache(maxsize=4_096)
+def may_be_slow(text: str) -> bool:
+    """Whether a template repeats something, so that its own length does not say how long it takes."""
+    return _REPEATS.search(text) is not None
 
 
 class Reference(NamedTuple):

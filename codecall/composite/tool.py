@@ -57,18 +57,19 @@ class CompositeTool(Tool):
     _runtime: Callable[[], Runtime] = PrivateAttr()
 
     @classmethod
-    def create(cls, workflow: Workflow, runtime: Callable[[], Runtime]) -> CompositeTool:
+    def create(cls, workflow: Workflow, runtime: Callable[[], Runtime], *, resumes: bool) -> CompositeTool:
         """Create the tool of a workflow.
 
         Args:
             workflow: What it runs.
             runtime: Returns the services of its runs.
+            resumes: Whether runs can be resumed.
         """
         metadata = tool_metadata(enabled_in_codecall=True, visible_in_list_tools=True, app_id=APP_ID)
         tool = cls(
             name=workflow.name,
             description=workflow.description,
-            parameters=_parameters(workflow, resumes=runtime().options.resume is not None),
+            parameters=_parameters(workflow, resumes=resumes),
             output_schema=None if workflow.output is None else output_schema(workflow.output),
             # What its tools may do is not known here.
             annotations=derived_annotations([]),

@@ -31,6 +31,7 @@ from codecall.key_value import StoreError
 from codecall.options import ResumeOptions
 from codecall.quota import Quota, QuotaExceeded
 from codecall.resume.matching import PreviousCalls
+from codecall.resume.processes import has_ended, process_identity
 from codecall.resume.refusal import ResumeError
 from codecall.resume.store import MAX_CALLS, DamagedRecord, RunHeader, RunStore, State, StoredCall
 from codecall.sandbox.interfaces import BLOCK_REFERENCE
@@ -73,7 +74,7 @@ class RunMemory:
         self._run_id = run_id
         self._lasts_s = lasts_s
         self._admit = admit
-        self._header = RunHeader(1, run_id, owner, "running", ends=0.0)
+        self._header = RunHeader(1, run_id, owner, "running", ends=0.0, process=process_identity())
         self._has_header = False
         """Whether the header of this run is in the store."""
         self._resumed_from = ""
@@ -232,7 +233,7 @@ class RunMemory:
                 hint="Its calls have taken effect. Run a new script without resumeFrom.",
             )
         seconds = header.ends - time.time()
-        if header.state == "running" and seconds > 0:
+        if header.state == "running" and seconds > 0 and not has_ended(header.process):
             raise ResumeError(
                 f"run '{run_id}' has not ended yet",
                 hint=f"If it does not answer, resume it in {seconds:.0f} s: it has ended then.",

@@ -20,6 +20,7 @@ from msgspec.structs import replace as change
 
 from codecall.jsonio.decode import read_json
 from codecall.key_value import REQUEST_TIMEOUT_S, CheckedStore, KeyValueStore
+from codecall.resume.processes import MAX_CHARS
 
 COLLECTION: Final = "codecall_runs"
 """The collection of the store."""
@@ -71,6 +72,8 @@ class RunHeader(
     """Number of stored calls; set when the run has ended."""
     complete: bool = True
     """False: a call is missing because it could not be written."""
+    process: Annotated[str, msgspec.Meta(max_length=MAX_CHARS)] = ""
+    """The process that runs it, as `process_identity` gives it."""
 
 
 class StoredCall(

@@ -1,0 +1,93 @@
+"""Templates: Go's functions and ours, what is read of them, and that none takes more than it may."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from codecall.composite.failures import TemplateError
+from codecall.composite.outputs import StepOutput
+from codecall.composite.templates import TemplateBudget, references, render, syntax_error
+
+DATA: dict[str, Any] = {
+    "params": {"n": 5, "text": 'a "b"', "none": None, "big": "x" * 50_000},
+    "steps": {"a": {"status": "completed", "output": StepOutput({"items": [1, {"k": "v"}], "on": True})}},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("plain }} text", "plain }} text"),
+        ("{{.params.n}}", "5"),
+        ("{{.params.none}} {{.params.nope}} {{.steps.b.output.x}}", "<no value> <no value> <no value>"),
+        ("{{json .steps.a.output}}", '{"items":[1,{"k":"v"}],"on":true}'),
+        ("{{json .params.nope}} {{json nil}}", "null null"),
+        ("{{.steps.a.output.text}}", '{"items":[1,{"k":"v"}],"on":true}'),
+        ("{{.steps.a.output}}", "map[items:[1 map[k:v]] on:true]"),
+        ("{{quote .params.text}} {{quote .params.n}}", '"a \\"b\\"" "5"'),
+        ('{{(index (fromJson "{\\"papers\\":[{\\"id\\":7}]}").papers 0).id}}', "7"),
+        ('{{index .steps "a" "status"}} {{len .steps.a.output.items}}', "completed 2"),
+        ("{{if and (eq .params.n 5) (not .params.none)}}yes{{else}}no{{end}}", "yes"),
+        (
+            '{{range $i, $e := .steps.a.output.items}}{{$i}}={{$e}} {{end}}{{printf "%03d" .params.n}}',
+            "0=1 1=map[k:v] 005",
+        ),
+    ],
+)
+def test_what_templates_give(text: str, result: str):
+    assert render(text, DATA, TemplateBudget()) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{{len .params.nope}}", "value of type nothing has no length"),
+        ('{{fromJson "{"}}', "the text is not JSON"),
+        ("{{fromJson .params.nope}}", "expected str, got nothing"),
+        ("{{index .steps.a.output.items 9}}", "out of range"),
+        ("{{.params.text.upper}}", "not allowed"),
+        ('{{printf "%1000000000d" 1}}', "a width in a format may be 10,000"),
+        ('{{printf "%*d" 1000000000 1}}', "a width in a format may be 10,000"),
+        ("{{range 100000}}{{end}}", "iteration budget exceeded"),
+        ("{{range 9000}}{{$.params.big}}{{end}}", "output character budget exceeded"),
+        ('{{define "x"}}{{template "x"}}{{end}}{{template "x"}}', "budget exceeded"),
+        ('{{$x := "ab"}}{{range 60}}{{$x = printf "%s%s" $x $x}}{{end}}', "may give 10,000,000 characters together"),
+        ('{{$x := "<"}}{{range 60}}{{$x = js $x}}{{end}}', "may give 10,000,000 characters together"),
+        ("{{range 9000}}{{if json $.params.big}}{{end}}{{end}}", "may give 10,000,000 characters together"),
+    ],
+)
+def test_what_fails(text: str, message: str):
+    with pytest.raises(TemplateError) as failed:
+        render(text, DATA, TemplateBudget())
+    assert message in failed.value.message
+    assert failed.value.hint
+
+
+@pytest.mark.parametrize("text", ["{{.x", "{{nope}}", "{{if}}", "{{end}}", "{{" + "(" * 5_000, "{{.a}}" * 100_000])
+def test_what_is_no_template(text: str):
+    assert syntax_error(text) is not None
+
+
+def test_a_budget_is_shared_by_the_templates_of_a_run():
+    budget = TemplateBudget(6)
+    render("{{.params.text}}", DATA, budget)
+    with pytest.raises(TemplateError, match="characters together"):
+        render("{{.params.text}}", DATA, budget)
+
+
+@pytest.mark.parametrize(
+    ("text", "fields"),
+    [
+        ("{{.steps.a.output.x}}", {("steps", "a", "output", "x")}),
+        ('{{index .steps "a" "output" .params.n}}', {("steps", "a", "output"), ("params", "n")}),
+        ("{{with .steps.a}}{{.status}}{{$.params.n}}{{end}}", {("steps", "a"), ("params", "n")}),
+        ("{{range .steps.a.output}}{{.name}}{{else}}{{.params.n}}{{end}}", {("steps", "a", "output"), ("params", "n")}),
+        ("{{(fromJson .steps.a.output.text).papers}}", {("steps", "a", "output", "text")}),
+        ('{{if eq .params.n 1}}{{.steps.b.status | printf "%s"}}{{end}}', {("params", "n"), ("steps", "b", "status")}),
+        ("no template", set()),
+    ],
+)
+def test_what_a_template_reads(text: str, fields: set[tuple[str, ...]]):
+    assert {reference.fields for reference in references(text)} == fields
