@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import tracemalloc
+from collections import Counter
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -419,3 +423,39 @@ async def test_many_clients_at_once() -> None:
         for number in range(8):
             group.create_task(one(number))
     assert len(set(handles.values())) == 8
+
+
+async def test_sixty_large_results_at_once_leave_what_is_kept_and_nothing_else() -> None:
+    """Nor does it take the garbage collector to get rid of those that found no room."""
+    size = 1_200_000
+    options = {"max_total_bytes": 12 * size}
+    pool = {"min_workers": 0, "max_workers": 2, "share_workers": True}
+    server = shop(vm={"preset": "secure"}, pool=pool, results=options)
+    outcomes: Counter[str] = Counter()
+    counted: list[int] = []
+
+    async def one(client: Client[Any], number: int) -> None:
+        envelope = await execute(client, f"return '{number % 10}'.repeat({size})")
+        outcomes[envelope["error"]["code"] if "error" in envelope else "kept"] += 1
+        # Whoever asks for something small in the meantime gets it.
+        counted.append(await value(client, "return callTool('count', { rows: [{}] })"))
+
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        async with AsyncExitStack() as stack:
+            clients = [await stack.enter_async_context(Client(server, mode="legacy")) for _ in range(60)]
+            before, _ = tracemalloc.get_traced_memory()
+            async with asyncio.TaskGroup() as group:
+                for number, client in enumerate(clients):
+                    group.create_task(one(client, number))
+            held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert counted == [1] * 60
+    assert set(outcomes) == {"kept", "OUTPUT_LIMIT"}
+    assert 2 <= outcomes["kept"] <= 12
+    # The other clients' requests take some: far less than one such result each.
+    assert held - before < (outcomes["kept"] + 10) * size

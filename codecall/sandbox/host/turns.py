@@ -184,7 +184,7 @@ class ScriptRun:
     async def store_oversized(self, result: ExecutionResult) -> ExecutionResult:
         """`result` with what is too large for it stored elsewhere. What cannot be stored is in the answer as far as the
         preset allows; else the run has failed."""
-        raw = self.oversized
+        raw, self.oversized = self.oversized, None
         if raw is None or result.error is not None:
             return result
         try:
