@@ -2,8 +2,8 @@
 
 A server does not say which call a log message or a request of its own belongs to. So these pass only while all calls
 under way on the connection belong to one caller. Otherwise logs are dropped and requests refused: no caller sees what
-is another's. A call that its caller has given up counts as under way until the server has answered it, or for
-`LINGER_S`.
+is another's. A call that its caller has given up counts as under way until the server has answered it or the connection
+ends: a server may go on with it, and ask, at any time.
 """
 
 from __future__ import annotations
@@ -221,8 +221,8 @@ def _log_text(data: object) -> tuple[str, dict[str, Any] | None]:
     return data if isinstance(data, str) else json.dumps(data), None
 
 
-LINGER_S: Final = 60.0
-"""Seconds after its end that a server may go on with a call that it has not answered."""
+MAX_LINGERING: Final = 100
+"""Callers of which it is remembered that their calls have not been answered; the calls of any more are nobody's."""
 
 _ECHO_S: Final = 1.0
 """Seconds after its answer in which what the server sent before it is still being handled."""
@@ -239,9 +239,9 @@ class _LingeringCalls:
     """Calls of one caller that have ended for the caller, and not for the server."""
 
     owner: Hashable | None
-    deadline: float
-    """By the event loop's clock."""
     unanswered: set[mcp_types.RequestId]
+    deadline: float = math.inf
+    """By the event loop's clock; known once all are answered."""
 
 
 class MessageRouter:
@@ -275,7 +275,7 @@ class MessageRouter:
         for entry in self._lingering:
             if request_id in entry.unanswered:
                 entry.unanswered.discard(request_id)
-                entry.deadline = entry.deadline if entry.unanswered else min(entry.deadline, now + _ECHO_S)
+                entry.deadline = math.inf if entry.unanswered else now + _ECHO_S
 
     def end_call(self, call: InFlightCall, *, may_linger: bool) -> None:
         """Note that a call has ended for its caller.
@@ -290,14 +290,14 @@ class MessageRouter:
             del self._unanswered[request_id]
         if not unanswered or not may_linger:
             return
-        deadline, owner = asyncio.get_running_loop().time() + LINGER_S, call.owner
         self._expire()
-        for entry in self._lingering:
-            if entry.owner == owner:
-                entry.unanswered |= unanswered
-                entry.deadline = deadline
-                return
-        self._lingering.append(_LingeringCalls(owner, deadline, unanswered))
+        by_owner = {entry.owner: entry for entry in self._lingering}
+        owner = call.owner if call.owner in by_owner or len(by_owner) < MAX_LINGERING else None
+        if (entry := by_owner.get(owner)) is None:
+            self._lingering.append(_LingeringCalls(owner, unanswered))
+        else:
+            entry.unanswered |= unanswered
+            entry.deadline = math.inf
 
     async def handle_notification(self, message: IncomingMessage) -> None:
         """Report a notification of the server that a list has changed; ignore others."""
@@ -333,7 +333,8 @@ class MessageRouter:
             if call is None or call.context is None:
                 what = _question(request).what
                 of = "several clients" if self.calls or self._lingering else "no client"
-                raise _refusal(f"the gateway cannot ask for {what} while calls of {of} are under way")
+                apart = "; `per_client` keeps clients apart" if self.calls else ""
+                raise _refusal(f"the gateway cannot ask for {what} while calls of {of} are under way{apart}")
             self._logger.debug("asks the client %s", request.method)
             return await call.ask(_ask_client(call.context, self._server, request))
         except MCPError as refusal:

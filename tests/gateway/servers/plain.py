@@ -79,7 +79,10 @@ def call(request, name, arguments, meta):
     if name == "die":
         os._exit(arguments.get("code", 3))
     if name == "sleep":
-        time.sleep(arguments["seconds"])
+        if "until" in arguments:
+            os.close(os.open(arguments["until"], os.O_RDONLY))  # a pipe, which opens once somebody writes to it
+        else:
+            time.sleep(arguments["seconds"])
         return text("slept")
     if name == "garbage":
         with lock:

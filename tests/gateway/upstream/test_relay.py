@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -144,11 +145,15 @@ async def test_nobody_is_asked_while_calls_of_several_clients_are_under_way() ->
 
 
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-@pytest.mark.parametrize("ends", ["answered", "time is up"])
-async def test_a_call_that_was_given_up_is_still_its_callers(monkeypatch: pytest.MonkeyPatch, ends: str) -> None:
+@pytest.mark.parametrize("most", [passing.MAX_LINGERING, 0], ids=["known callers", "too many callers"])
+async def test_a_call_that_was_given_up_is_still_its_callers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, most: int
+) -> None:
     monkeypatch.setattr(passing, "_ECHO_S", 0.0)
-    monkeypatch.setattr(passing, "LINGER_S", 60.0 if ends == "answered" else 0.4)
+    monkeypatch.setattr(passing, "MAX_LINGERING", most)
     heard: list[object] = []
+    until = tmp_path / "until"
+    os.mkfifo(until)
 
     async def log(message: mcp_types.LoggingMessageNotificationParams) -> None:
         heard.append(message.data)
@@ -162,17 +167,50 @@ async def test_a_call_that_was_given_up_is_still_its_callers(monkeypatch: pytest
         Client(server, mode="legacy", elicitation_handler=elicit) as a,
         Client(server, mode="legacy", elicitation_handler=elicit, log_handler=log) as b,
     ):
-        slow = asyncio.create_task(a.call_tool("sleep", {"seconds": 0.4 if ends == "answered" else 60}))
+        slow = asyncio.create_task(a.call_tool("sleep", {"until": str(until)}))
         await wait_until(lambda: calls_in_flight(backend))
         slow.cancel()
         await wait_until(lambda: not calls_in_flight(backend))
         assert "calls of several clients" in result_text(await b.call_tool("ask", ELICIT))
         await b.call_tool("logs", {"count": 2})
         assert not heard
-        assert "decline" in result_text(await a.call_tool("ask", ELICIT))
+        own = result_text(await a.call_tool("ask", ELICIT))
+        assert ("decline" if most else "calls of several clients") in own
+        await asyncio.to_thread(until.write_text, "now")
         async with asyncio.timeout(5):
             while "decline" not in result_text(await b.call_tool("ask", ELICIT)):  # noqa: ASYNC110 - nobody is told
                 await asyncio.sleep(0.05)
+
+
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+async def test_no_time_makes_a_call_that_was_given_up_anothers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server need not answer what was cancelled, and may ask about it an hour later."""
+    asked: list[str] = []
+
+    def person(name: str) -> Any:
+        async def elicit(*_what: Any) -> Any:
+            asked.append(name)
+            return ElicitResult(action="decline")
+
+        return elicit
+
+    backend = Backend("git", plain_server(idle_s=0))
+    async with (
+        serve_components(backend) as server,
+        Client(server, mode="legacy", elicitation_handler=person("a")) as a,
+        Client(server, mode="legacy", elicitation_handler=person("b")) as b,
+    ):
+        slow = asyncio.create_task(a.call_tool("sleep", {"seconds": 600}))
+        await wait_until(lambda: calls_in_flight(backend))
+        slow.cancel()
+        await wait_until(lambda: not calls_in_flight(backend))
+        loop = asyncio.get_running_loop()
+        clock = loop.time
+        monkeypatch.setattr(loop, "time", lambda: clock() + 3_600)
+        told = result_text(await b.call_tool("ask", ELICIT))
+        assert "calls of several clients are under way; `per_client` keeps clients apart" in told
+        assert "decline" in result_text(await a.call_tool("ask", ELICIT))
+        assert asked == ["a"]
 
 
 async def test_a_call_that_took_too_long_is_still_its_callers() -> None:
