@@ -35,10 +35,14 @@ COMMANDS: Final = (
     ("policy", SCRIPTS, "Print the language: what scripts may use, what not, and the limits."),
     ("presets", SCRIPTS, "Compare presets: limits and language, side by side."),
     ("init", SETUP, "Write a configuration from what other clients have."),
+    ("add", SETUP, "Add a server to the configuration."),
+    ("remove", SETUP, "Take a server out of the configuration."),
+    ("clients", SETUP, "Show other clients, or write the gateway into their configurations."),
     ("trust", SETUP, "Trust the configuration of a folder, so that it counts without being named."),
     ("doctor", SETUP, "Say whether everything works here, and what to do if not."),
 )
-"""Every command: its name, which is also that of its module and function; its group in `--help`; what it does."""
+"""Every command: its name, which is also that of its module and function; its group in `--help`; what it does. Those
+of `SETUP` have a folder of their own."""
 
 
 def _version() -> str:
@@ -65,7 +69,8 @@ app: Final = App(
 )
 
 for _name, _group, _help in COMMANDS:
-    app.command(f"codecall.cli.commands.{_name}:{_name}", name=_name, help=_help, group=_group)
+    _module = f"setup.{_name}" if _group is SETUP else _name
+    app.command(f"codecall.cli.commands.{_module}:{_name}", name=_name, help=_help, group=_group)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -23,6 +23,11 @@ PresetName = Annotated[
 ]
 """The option `--preset`, of commands that run or check scripts or show limits."""
 
+EditedConfig = Annotated[
+    Path | None, Parameter(name=("--config", "-c"), help="The file; the one that counts here, if left out.")
+]
+"""The option `--config` of commands that change a configuration."""
+
 CONFIG_FILES: Final = ("codecall.toml", "codecall.yaml", "codecall.yml", "codecall.json")
 """File names of configurations that are found without being named, in this order."""
 

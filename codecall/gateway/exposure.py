@@ -95,6 +95,8 @@ class GatewayPlugin(CodeCallPlugin):
     """Says what clients list; None: the meta-tools."""
     routes: Mapping[str, Provider] = MappingProxyType({})
     """By name of a server, the provider of its tools under the names that clients know."""
+    exposed: Mapping[str, Mode] = MappingProxyType({})
+    """By name of a server, what clients list of it, where its options say."""
 
     async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
         """Get a tool from its own server alone. FastMCP asks all servers, each in a task of its own."""
@@ -112,9 +114,26 @@ class GatewayPlugin(CodeCallPlugin):
 
     async def transform_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """Replace the tools that clients list as any plugin does, or leave them as they are."""
-        if self.exposure_policy is not None and self.exposure_policy.current.mode == "tools" and _is_in_request():
-            return tools
-        return await super().transform_tools(tools)
+        if self.exposure_policy is None or not _is_in_request():
+            return await super().transform_tools(tools)
+        mode = self.exposure_policy.current.mode
+        if not self.exposed:
+            return tools if mode == "tools" else await super().transform_tools(tools)
+        themselves = [tool for tool in tools if self.exposed.get(self._server_of(tool.name), mode) == "tools"]
+        if mode == "tools" and "meta_tools" not in self.exposed.values():
+            return themselves
+        kept = {id(tool) for tool in themselves}
+        return [*await super().transform_tools([tool for tool in tools if id(tool) not in kept]), *themselves]
+
+    def _server_of(self, name: str) -> str:
+        """The server whose tool has that name; empty if it is of none. No name reads as one of two servers."""
+        end = name.find("_")
+        found = ""
+        while end > 0:
+            if name[:end] in self.routes:
+                found = name[:end]
+            end = name.find("_", end + 1)
+        return found
 
 
 def is_listing_tools(context: Context | None) -> bool:

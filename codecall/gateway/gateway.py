@@ -7,6 +7,7 @@ listed last, under its name. On top stands the plugin (`GatewayPlugin`), which d
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -20,7 +21,7 @@ from codecall.errors import CodeCallError, OptionsError
 from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.config.variables import resolve_server, resolve_values
 from codecall.gateway.downstream import ListChangedNotifier, ServerBlurb, build_instructions
-from codecall.gateway.exposure import Exposure, ExposurePolicy, GatewayPlugin, current_context, is_listing_tools
+from codecall.gateway.exposure import Exposure, ExposurePolicy, GatewayPlugin, Mode, current_context, is_listing_tools
 from codecall.gateway.tools.completions import install_completions
 from codecall.gateway.tools.disk_cache import ListingCacheFile, cache_folder, remove_old_files
 from codecall.gateway.tools.filter import AccessRules, HiddenComponent, ReservedNames
@@ -52,6 +53,13 @@ class Gateway:
         self.options: Final = options
         enabled = {name: server for name, server in options.servers.items() if server.enabled}
         self._exposure_policy = ExposurePolicy(options.expose)
+        self._exposed: dict[str, Mode] = {name: server.expose for name, server in enabled.items() if server.expose}
+        for name, mode in self._exposed.items():
+            if mode == "meta_tools" and options.expose.mode == "never":
+                raise OptionsError(
+                    f'servers.{name}.expose: "meta_tools" needs CodeCall\'s four tools, and expose.mode is "never"',
+                    hint='Leave one of them out; with expose.mode "auto" the tools of other servers may be listed too.',
+                )
         self._plugin = self._create_plugin()
         self._notifier = ListChangedNotifier()
         self._cache_folder = cache_folder(options.cache_dir)
@@ -66,7 +74,7 @@ class Gateway:
                 else None,
                 names=names,
                 on_change=self._lists_changed,
-                wait_for_first=self._must_wait,
+                wait_for_first=functools.partial(self._must_wait, server.expose),
             )
             for name, server in enabled.items()
         }
@@ -251,13 +259,14 @@ class Gateway:
             RateLimitPlugin.init(**limits).install(server)  # pyright: ignore[reportArgumentType] - the same
         if self._plugin is not None:
             self._plugin.routes = routes
+            self._plugin.exposed = self._exposed
             self._plugin.install(server)
         return server
 
-    def _must_wait(self) -> bool:
-        """Whether a request waits for servers of which nothing is known. One that lists the meta-tools alone does
-        not."""
-        return not (self.exposure.mode == "meta_tools" and is_listing_tools(current_context()))
+    def _must_wait(self, exposed: Mode | None) -> bool:
+        """Whether a request waits for a server of which nothing is known. One that lists the meta-tools in place of its
+        tools does not."""
+        return not ((exposed or self.exposure.mode) == "meta_tools" and is_listing_tools(current_context()))
 
     def _lists_changed(self, kinds: frozenset[str]) -> None:
         switched = self._update_exposure()
@@ -274,12 +283,14 @@ class Gateway:
 
     def _update_exposure(self) -> bool:
         """Decide anew what clients list, and write the instructions; whether clients list something else now."""
-        switched = self._exposure_policy.decide(sum(provider.tokens for provider in self._providers.values()))
+        switched = self._exposure_policy.decide(
+            sum(provider.tokens for name, provider in self._providers.items() if name not in self._exposed)
+        )
         about = [
             ServerBlurb(name, self.options.servers[name].description, provider.listing.instructions)
             for name, provider in self._providers.items()
         ]
-        lists_meta_tools = self._plugin is not None and self.exposure.mode == "meta_tools"
+        lists_meta_tools = self._plugin is not None and "meta_tools" in (self.exposure.mode, *self._exposed.values())
         self._server.instructions = build_instructions(
             about, search=_search_name(self._plugin) if lists_meta_tools else None
         )

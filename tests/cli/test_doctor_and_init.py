@@ -12,7 +12,7 @@ import pytest
 
 from codecall.cli import exit_codes as exits
 from codecall.cli.client_files import find_clients, merge_servers
-from codecall.cli.commands.doctor import cache_check
+from codecall.cli.commands.setup.doctor import cache_check
 from tests.cli.conftest import CommandLine
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
@@ -142,7 +142,7 @@ def test_an_empty_configuration_is_told(cli: CommandLine):
 
 
 def test_init_where_there_is_nothing(cli: CommandLine):
-    ran = cli("init", "--yes", "--json")
+    ran = cli("init", "--from", "cursor", "--yes", "--json")
     assert (ran.code, ran.json["error"]["code"]) == (exits.FAILED, "NOTHING_FOUND")
     assert cli("init", "--from", "notepad", "--json").json["error"]["code"] == "INVALID_OPTIONS"
     path = cli.write(".mcp.json", json.dumps({"mcpServers": {"codecall": {"command": "codecall", "args": ["serve"]}}}))

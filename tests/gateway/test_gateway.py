@@ -303,6 +303,34 @@ async def test_a_tool_does_not_choose_its_app(tmp_path: Path):
         assert apps == {"good_read": "good", "bad_steal": "bad"}
 
 
+async def test_a_server_says_for_itself_what_clients_list_of_it(tmp_path: Path):
+    small, large = Listed(tmp_path, "small"), Listed(tmp_path, "large")
+    small.say(tool("a"))
+    large.say(tool("b"), tool("c"))
+
+    def options(mode: str, **exposed: str) -> GatewayOptions:
+        servers = {each.name: {**each.options, "expose": exposed.get(each.name)} for each in (small, large)}
+        given = {"servers": servers, "expose": {"mode": mode}, "cache_dir": str(tmp_path / "cache")}
+        return GatewayOptions.read(given, where="")
+
+    for mode, exposed, listed in (
+        ("always", {"small": "tools"}, [*META, "small_a"]),
+        ("auto", {"large": "meta_tools"}, [*META, "small_a"]),
+        ("auto", {"small": "tools"}, ["small_a", "large_b", "large_c"]),
+        ("never", {"small": "tools"}, ["small_a", "large_b", "large_c"]),
+        ("auto", {"small": "meta_tools", "large": "meta_tools"}, META),
+    ):
+        async with Gateway(options(mode, **exposed)) as gate, Client(gate.server) as client:
+            await gate.wait_until_asked()
+            assert await names(client) == listed, (mode, exposed)
+            if mode != "never":
+                script = "return [getTool('small_a').name, getTool('large_b').name]"
+                ran = await client.call_tool("codecall_execute", {"script": script})
+                assert (ran.structured_content or {})["result"] == ["small_a", "large_b"]
+    with pytest.raises(OptionsError, match=r'servers\.small\.expose: "meta_tools" needs'):
+        Gateway(options("never", small="meta_tools"))
+
+
 async def test_resources_and_prompts_are_passed_on(tmp_path: Path):
     one = Listed(tmp_path, "one")
     resources = [{"uri": "data://page", "name": "page"}]

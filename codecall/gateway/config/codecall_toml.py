@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, cast
@@ -139,6 +140,26 @@ _SERVERS: Final = """\
 """
 
 
+_EXAMPLES: Final = """\
+# `codecall add NAME -- COMMAND…` and `codecall add NAME URL` write such tables.
+
+# [servers.git]
+# command = "uvx"
+# args = ["mcp-server-git", "--repository", "${HOME}/work/shop"]
+
+# [servers.issues]
+# url = "https://mcp.example.com/mcp"
+# headers = { Authorization = "Bearer ${ISSUES_TOKEN}" }
+# access = { read_only = true }
+
+# [servers.shop]
+# openapi = "https://shop.example.com/openapi.json"
+"""
+
+_HEADER: Final = re.compile(r"""\s*\[\s*servers\s*\.\s*["']?([A-Za-z][A-Za-z0-9_-]*)["']?\s*(?:\.[^\]]*)?\]""")
+"""The head of a table of one server, or of one within it."""
+
+
 class TomlDocument(NamedTuple):
     """A configuration as text."""
 
@@ -166,6 +187,43 @@ def write_toml(options: GatewayOptions) -> TomlDocument:
     for name, server in safe.servers.items():
         parts.append(f"\n[servers.{name}]\n" + "".join(_table_lines(_server_table(server), f"servers.{name}")))
     return TomlDocument("".join(parts), notes)
+
+
+def write_server(name: str, server: AnyServer) -> TomlDocument:
+    """The table of one server, to be put behind what a file of ours holds."""
+    safe, notes = replace_secrets(GatewayOptions(servers={name: server}))
+    lines = _table_lines(_server_table(safe.servers[name]), f"servers.{name}")
+    return TomlDocument(f"\n[servers.{name}]\n{''.join(lines)}", notes)
+
+
+def remove_server(text: str, name: str) -> str | None:
+    """The text of a file of ours without the tables of a server; None if something else would change, as where it is
+    written within another table."""
+    kept: list[str] = []
+    within = False
+    for line in text.splitlines(keepends=True):
+        if header := _HEADER.match(line):
+            within = header[1] == name
+        elif line.lstrip().startswith("["):
+            within = False
+        if not within:
+            kept.append(line)
+    expected = tomllib.loads(text)
+    expected.get("servers", {}).pop(name, None)
+    remaining = "".join(kept)
+    try:
+        parsed = tomllib.loads(remaining)
+    except tomllib.TOMLDecodeError:  # a line of some text looked like the head of a table
+        return None
+    for document in (parsed, expected):
+        if not document.get("servers"):
+            document.pop("servers", None)
+    return remaining if parsed == expected else None
+
+
+def write_template() -> str:
+    """A configuration without servers, with what to write for each kind."""
+    return f"{_HEAD}\n{_SERVERS}{_EXAMPLES}"
 
 
 def _server_table(server: StdioServer | HttpServer | OpenApiServer) -> dict[str, object]:

@@ -48,6 +48,9 @@ class ServerOptions(Options):
     """What it is for, told to models that search."""
     access: AccessOptions | None = None
     """Which of its tools may be used; None: what the gateway says for all."""
+    expose: Literal["tools", "meta_tools"] | None = None
+    """`tools`: clients list its tools themselves, whatever the others cost; `meta_tools`: they find them with
+    CodeCall's four alone; None: as `expose.mode` of the gateway says. Scripts reach them in any case."""
     start_timeout_s: Seconds = 30.0
     """Seconds it may take to start and to answer its first request."""
     call_timeout_s: Seconds = 120.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -49,14 +50,16 @@ async def init(
     from codecall.cli.client_files import merge_servers
     from codecall.cli.hidden import print_hidden
     from codecall.cli.output import Output
-    from codecall.gateway.config.codecall_toml import write_toml
+    from codecall.gateway.config.codecall_toml import TomlDocument, write_template, write_toml
 
     output = Output(as_json=as_json)
     clients = _select_clients(from_, config)
     merged = merge_servers(clients)
-    if not merged.options.servers:
+    if not merged.options.servers and (clients or from_ or config):
         raise _nothing_found(clients)
-    configuration = write_toml(merged.options)
+    none_yet = ("there are no servers yet: `codecall add NAME -- COMMAND…` adds one",)
+    template = TomlDocument(write_template(), none_yet)
+    configuration = write_toml(merged.options) if merged.options.servers else template
     path = output_file.expanduser().absolute()
     if path.exists() and not (force or dry_run):
         raise CodeCallError(
@@ -73,11 +76,14 @@ async def init(
         output.note("nothing was written")
         return exits.FAILED
     variables = _variables(path, configuration.text)
-    snippets = _snippets(clients if from_ or not config else _select_clients((), ()), path, variables)
+    users = clients if from_ or not config else _select_clients((), ())
+    snippets = gateway_snippets([client.client for client in users if client.client], path, configuration.text)
     untrusted = [] if dry_run else _trust_written(path, clients)
     notes = [*merged.notes, *configuration.notes, *untrusted]
     hidden: list[HiddenTools] | None = None
-    if not (dry_run or no_start or untrusted):  # servers that somebody else may have written are not started
+    if merged.options.servers and not (
+        dry_run or no_start or untrusted
+    ):  # servers that somebody else may have written are not started
         hidden, unknown = await _hidden(output, merged)
         notes += unknown
     if as_json:
@@ -130,8 +136,7 @@ def _nothing_found(clients: list[ClientFiles]) -> CodeCallError:
     return CodeCallError(
         "No other client keeps servers here",
         code="NOTHING_FOUND",
-        hint=f"Looked for {paths}. Write {CONFIG_FILES[0]} yourself (docs/guide/gateway-configuration.md), "
-        "or name servers with --server.",
+        hint=f"Looked for {paths}. `codecall init` alone writes a template.",
     )
 
 
@@ -196,17 +201,12 @@ def _variables(path: Path, text: str) -> list[str]:
     return sorted({name for server in servers for name in required_variables(server)})
 
 
-def _snippets(clients: list[ClientFiles], path: Path, variables: list[str]) -> list[Snippet]:
-    """What to paste into the configuration of each client."""
-    from codecall.gateway.config.mcp_clients import build_snippet
+def gateway_snippets(names: Sequence[str], path: Path, text: str) -> list[Snippet]:
+    """What makes each of these clients start the gateway with the configuration at `path`, whose text that is."""
+    from codecall.gateway.config.mcp_clients import build_snippet, parse_client
 
-    program = _program()
-    arguments = ["serve", "--config", str(path)]
-    return [
-        build_snippet(client.client, arguments, program=program, variables=variables)
-        for client in clients
-        if client.client is not None
-    ]
+    arguments, variables = ["serve", "--config", str(path)], _variables(path, text)
+    return [build_snippet(parse_client(name), arguments, program=_program(), variables=variables) for name in names]
 
 
 def _program() -> str:

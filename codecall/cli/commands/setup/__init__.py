@@ -1,0 +1,1 @@
+"""Commands that set up the gateway: its configuration, and those of clients."""

@@ -1,0 +1,57 @@
+"""`codecall add`: a server more in the configuration."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from codecall.cli import exit_codes as exits
+from codecall.cli.arguments import AsJson, EditedConfig
+from codecall.errors import CodeCallError
+
+
+def add(
+    name: Annotated[str, Parameter(help="Its name, which its tools have in front: git, my_shop.")],
+    /,
+    *command: Annotated[str, Parameter(help="A URL; or, behind --, a command with its arguments.")],
+    env: Annotated[tuple[str, ...], Parameter(negative="", help="NAME=VALUE for its environment. Repeatable.")] = (),
+    config: EditedConfig = None,
+    as_json: AsJson = False,
+) -> int:
+    """Add a server to the configuration: `codecall add git -- uvx mcp-server-git`. It is not started.
+
+    Secrets are not written: they become ${NAME}, and what to export is printed.
+    """
+    from codecall.cli.config_file import edited_file, save_edit
+    from codecall.cli.output import Output
+    from codecall.gateway.config.codecall_toml import write_server, write_template
+    from codecall.gateway.config.load import parse_servers
+    from codecall.gateway.config.names import describe_server
+
+    output = Output(as_json=as_json)
+    if not command:
+        hint = f"codecall add {name} -- uvx mcp-server-git, or codecall add {name} https://…"
+        raise CodeCallError(f"What is {name}? A command or a URL is missing", code="USAGE", hint=hint)
+    word = command[0] if len(command) == 1 else shlex.join(command)
+    variables = " ".join(f"{key}={shlex.quote(value)}" for key, _, value in (pair.partition("=") for pair in env))
+    servers = parse_servers([f"{name}={variables} {word}" if variables else f"{name}={word}"]).options.servers
+    if list(servers) != [name]:
+        raise CodeCallError(
+            f"{name!r} is no name of a server", code="USAGE", hint="Letters, digits, - and _, a letter in front."
+        )
+    file = edited_file(config)
+    if name in file.options.servers:
+        hint = f"`codecall remove {name}` first, or take another name."
+        raise CodeCallError(f"{file.path} has a server {name} already", code="EXISTS_ALREADY", hint=hint)
+    table = write_server(name, servers[name])
+    save_edit(file, f"{(file.text or write_template()).rstrip()}\n{table.text}")
+    if as_json:
+        output.document({"path": str(file.path), "added": name, "notes": list(table.notes)})
+    else:
+        output.line(f"added {name} to {file.path}: {describe_server(servers[name])}")
+        for note in table.notes:
+            output.note(note, "yellow")
+        output.note(f"`codecall tools {name}` lists its tools.")
+    return exits.OK

@@ -1,0 +1,126 @@
+"""`codecall add`, `remove` and `clients`: configurations that commands change."""
+
+from __future__ import annotations
+
+import json
+import stat
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from codecall.cli import exit_codes as exits
+from codecall.gateway.config.codecall_toml import remove_server
+from tests.cli.conftest import LISTED, CommandLine
+
+TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def servers(folder: Path) -> dict[str, object]:
+    """The servers that the folder's configuration has."""
+    return tomllib.loads((folder / "codecall.toml").read_text()).get("servers", {})
+
+
+def test_servers_are_added_used_and_removed(cli: CommandLine) -> None:
+    listing = cli.write("shop.json", json.dumps({"name": "shop", "tools": [{"name": "a", "inputSchema": {}}]}))
+    ran = cli("add", "shop", "--env", f"GITHUB_TOKEN={TOKEN}", "--", sys.executable, str(LISTED), str(listing))
+    assert ran.code == exits.OK
+    assert TOKEN not in ran.out + ran.err + (cli.folder / "codecall.toml").read_text()
+    assert "GITHUB_TOKEN" in ran.err
+    assert cli("add", "crm", "https://crm.example.com/mcp").code == exits.OK
+    assert cli("add", "dash", "--", "uvx", "mcp-server-git", "--repository", "a folder", "-v").code == exits.OK
+    assert servers(cli.folder) == {
+        "shop": {
+            "command": sys.executable,
+            "args": [str(LISTED), str(listing)],
+            "env": {"GITHUB_TOKEN": "${GITHUB_TOKEN}"},
+        },
+        "crm": {"url": "https://crm.example.com/mcp"},
+        "dash": {"command": "uvx", "args": ["mcp-server-git", "--repository", "a folder", "-v"]},
+    }
+    assert cli("remove", "dash").code == cli("remove", "crm", "--json").code == exits.OK
+    assert list(servers(cli.folder)) == ["shop"]
+    # It counts without being named: its user wrote it with a command.
+    document = cli("tools", "--json").json
+    assert "UNTRUSTED_CONFIGURATION" not in str(document)
+    assert [server["name"] for server in document["servers"]] == ["shop"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("add", "shop"), "USAGE"),
+        (("add", "shop", "--", "other"), "EXISTS_ALREADY"),
+        (("add", "a b", "--", "other"), "INVALID_OPTIONS"),
+        (("remove", "nosuch"), "NOT_FOUND"),
+        (("remove", "shop", "--config", "other.json"), "CANNOT_WRITE"),
+        (("clients", "write", "notepad", "--yes"), "INVALID_OPTIONS"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_changes_nothing(cli: CommandLine, words: tuple[str, ...], code: str) -> None:
+    path = cli.write("codecall.toml", '[servers.shop]\ncommand = "x"\n')
+    before = path.read_text()
+    ran = cli(*words, "--json") if "--" not in words else cli(words[0], "--json", *words[1:])
+    assert ran.json["error"]["code"] in (code, "USAGE")
+    assert ran.code != exits.OK
+    assert path.read_text() == before
+
+
+def test_what_nobody_trusted_is_not_trusted_by_a_change(cli: CommandLine) -> None:
+    cli.write("codecall.toml", '[servers.theirs]\ncommand = "x"\n')
+    assert cli("add", "mine", "--", "y").code == exits.OK
+    assert cli("tools", "--json").json["error"]["code"] == "UNTRUSTED_CONFIGURATION"
+
+
+def test_a_removal_leaves_the_rest_as_it_was() -> None:
+    text = (
+        '# mine\nname = "x"\n\n[servers.a]\ncommand = "a"  # why\n[servers.a.access]\nread_only = true\n'
+        '[servers.ab]\ncommand = """\n[servers.a]\n"""\n[expose]\nmode = "always"\n'
+    )
+    assert remove_server(text, "a") is None  # what looks like a head is a text here
+    text = text.replace('"""\n[servers.a]\n"""', '"ab"')
+    assert remove_server(text, "a") == (
+        '# mine\nname = "x"\n\n[servers.ab]\ncommand = "ab"\n[expose]\nmode = "always"\n'
+    )
+    assert remove_server('servers = { a = { command = "a" } }\n', "a") is None
+
+
+def test_init_without_other_clients_writes_a_template(cli: CommandLine) -> None:
+    ran = cli("init", "--yes")
+    assert ran.code == exits.OK
+    assert "codecall add NAME" in ran.err
+    text = (cli.folder / "codecall.toml").read_text()
+    assert "# [servers.git]" in text
+    assert servers(cli.folder) == {}
+    examples = text[text.index("# [servers.git]") :].replace("# ", "")
+    assert set(tomllib.loads(examples)["servers"]) == {"git", "issues", "shop"}
+    assert cli("add", "git", "--", "git-mcp").code == exits.OK
+    assert "# [servers.git]" in (cli.folder / "codecall.toml").read_text()
+    assert list(servers(cli.folder)) == ["git"]
+
+
+def test_clients_get_the_gateway_and_a_backup(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli.write("codecall.toml", '[servers.shop]\ncommand = "x"\n')
+    other = {"mcpServers": {"git": {"command": "git-mcp"}}, "theme": "dark"}
+    file = cli.write("../home/.cursor/mcp.json", json.dumps(other)).resolve()
+    file.chmod(0o644)
+    assert cli("clients").rows == [["Cursor", "1 server", "no", str(file)]]
+    assert cli("clients", "write", "--json").json["error"]["code"] == "USAGE"
+    monkeypatch.setattr("builtins.input", lambda *_: "n")
+    assert cli("clients", "write", terminal=True).code == exits.FAILED
+    assert json.loads(file.read_text()) == other
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    assert cli("clients", "write", "cursor", terminal=True).code == exits.OK
+    document = json.loads(file.read_text())
+    entry = document["mcpServers"].pop("codecall")
+    assert entry["args"] == ["serve", "--config", str(cli.folder / "codecall.toml")]
+    assert document == other
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    assert json.loads(file.with_name("mcp.json.backup-1").read_text()) == other
+    assert "has the gateway already" in cli("clients", "write", "--yes").err
+    assert cli("clients", "--json").json["clients"][0]["hasGateway"] is True
+    file.write_text('{"mcpServers": {}} // mine')
+    ran = cli("clients", "write", "--yes", "--json")
+    assert ran.json["error"]["code"] == "CANNOT_WRITE"
+    assert file.read_text().endswith("// mine")
