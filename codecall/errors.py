@@ -43,7 +43,7 @@ A failed run carries one of these in `ExecutionResult.error`; `ExecutionResult.r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, Final, Literal, NamedTuple
 
@@ -445,6 +445,36 @@ class TooManyPendingCallsError(WorkerError):
     """The worker asked for more tool calls at once than may be pending."""
 
     code = "TOO_MANY_PENDING_CALLS"
+
+
+LISTING_WORDS: Final = frozenset(
+    {"list", "search", "find", "describe", "names", "all", "help", "map", "filter", "forEach", "some", "reduce", "get"}
+    | {"listTools", "list_tools", "searchTools", "search_tools", "getTools", "get_tools", "findTools", "find_tools"}
+    | {"describeTools", "describe_tools", "tools", "tools/list", "search_docs", "discover"}
+)
+"""Names of tools that no tool has, by which scripts look for tools as other code modes have them."""
+
+MAX_NAMED_CHARS: Final = 400
+"""Most characters of the names that `listing_hint` has."""
+
+
+def listing_hint(names: Sequence[str], display: Callable[[str], str] = str) -> str:
+    """The hint for a script that calls one of `LISTING_WORDS`.
+
+    Args:
+        names: what it may call.
+        display: gives the form in which a message shows a name.
+    """
+    shown: list[str] = []
+    size = 0
+    for name in map(display, names):
+        size += len(name) + 2
+        if size > MAX_NAMED_CHARS:
+            break
+        shown.append(name)
+    rest = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
+    listed = f" There are {', '.join(shown)}{rest}." if shown else ""
+    return f"Scripts do not look for tools; `Object.keys(tools)` gives their names.{listed}"
 
 
 MAX_HINT: Final = 800

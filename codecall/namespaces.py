@@ -40,6 +40,9 @@ MAX_LISTED: Final = 10
 MAX_TABLE: Final = 100
 """Most members of a namespace that a script receives in advance."""
 
+MAX_NAMES: Final = 200
+"""Most names of tools that a script receives when it lists those of `tools`."""
+
 MAX_MISSING: Final = 100
 """Most missing members of one script that are explained one by one."""
 
@@ -252,6 +255,10 @@ class Namespaces:
         names = tuple(dict.fromkeys(tool.name for tool in usable if tool.rank == first))
         return names[0] if len(names) == 1 else Ambiguous(names)
 
+    def names(self, permits: Permits) -> list[str]:
+        """The names of the tools that may be called, in the order in which they came."""
+        return [name for name in self._names if permits(name)]
+
     def table(self, path: str, permits: Permits) -> dict[str, str]:
         """The first `MAX_TABLE` members of a namespace that are one tool each, which may be called; with its name."""
         table: dict[str, str] = {}
@@ -309,7 +316,11 @@ class NamespaceLookup:
         self._missing: dict[str, MissingMember] = {}
 
     def namespace(self, namespaces: Namespaces, path: str) -> dict[str, object]:
-        """What `ToolBroker.space` answers."""
+        """What `ToolBroker.namespace` answers; the empty path is `tools`, whose members are the tools' names."""
+        if not path:
+            names = namespaces.names(self._permits)
+            more = [f"… and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
+            return {"members": {name: name for name in (*names[:MAX_NAMES], *more)}}
         itself = {"": path} if namespaces.is_function(path) else {}
         if itself or path in namespaces:
             return {"members": itself | namespaces.table(path, self._permits)}

@@ -17,6 +17,7 @@ from fastmcp.utilities.tests import asgi_client
 
 from codecall import CodeCallPlugin, tool_metadata
 from codecall.catalog.view import CatalogView
+from codecall.namespaces import MAX_NAMES
 
 pytestmark = pytest.mark.usefixtures("shared_fork_server")
 
@@ -183,6 +184,8 @@ async def test_allowed_tools_hold(client: Client[Any]) -> None:
     assert "list" not in missing["error"]["hint"]
     fine = await execute(client, "return [Object.keys(users), (await users.get({})).value]", allowedTools=allowed)
     assert fine["result"] == [["get"], 0]
+    names = await execute(client, "return Object.keys(tools)", allowedTools=allowed)
+    assert names["result"] == ["users:get", "shop_ping"]
 
 
 async def test_invented_members_do_not_reach_other_tools(client: Client[Any]) -> None:
@@ -219,6 +222,8 @@ async def test_tools_of_others_are_neither_called_nor_named() -> None:
                     "return await people_payroll.export()",
                     "const has = (name) => name in tools; "
                     "people.list; return [Object.keys(people), 'payroll' in people, has('vault:open'), has('vault')]",
+                    "return Object.keys(tools)",
+                    "return await tools.search('pay')",
                 )
             ]
     admins, staffs = answers["admin"], answers["staff"]
@@ -229,6 +234,8 @@ async def test_tools_of_others_are_neither_called_nor_named() -> None:
         codes == ["TOOL_NOT_FOUND", "VALIDATION_ERROR", "TOOL_NOT_FOUND", "TOOL_NOT_FOUND"] + ["VALIDATION_ERROR"] * 2
     )
     assert staffs[6]["result"] == [["list"], False, False, False]
+    assert [len(admins[7]["result"]), staffs[7]["result"]] == [4, ["people:list"]]
+    assert staffs[8]["error"]["hint"].endswith("There are people:list.")
     errors = [str({key: one["error"][key] for key in ("message", "hint")}) for one in staffs[:6]]
     names = ["payroll", "vault", "vault", "pay", "valt", "people_payroll"]
     for text, own in zip(errors, names, strict=True):
@@ -279,6 +286,10 @@ async def test_five_thousand_tools(many: FastMCP[Any]) -> None:
         missing = (await execute(client, "return await area7.thing_490()"))["error"]
         assert missing["message"].endswith(" and 90 more")
         assert len(missing["message"]) + len(missing["hint"]) < 500
+        names = (await execute(client, "return Object.keys(tools)"))["result"]
+        assert (len(names), names[-1]) == (MAX_NAMES + 1, f"… and {MANY - MAX_NAMES} more")
+        told = (await execute(client, "return await tools.list()"))["error"]
+        assert len(told["hint"]) < 600
 
 
 async def test_a_script_without_unknown_names_reads_no_namespaces(

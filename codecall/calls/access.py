@@ -15,7 +15,16 @@ from typing import Final, Literal, NamedTuple, Protocol
 from codecall.catalog.entries import CatalogEntry, JsonObject, Kind
 from codecall.catalog.uris import HiddenComponent, ResolvedUri
 from codecall.catalog.visibility import is_reserved
-from codecall.errors import NOT_FOUND, AccessDeniedError, CallKind, CodeCallError, SelfReferenceError, ToolNotFoundError
+from codecall.errors import (
+    LISTING_WORDS,
+    NOT_FOUND,
+    AccessDeniedError,
+    CallKind,
+    CodeCallError,
+    SelfReferenceError,
+    ToolNotFoundError,
+    listing_hint,
+)
 from codecall.globs import MAX_NAME_CHARS, MAX_URI_CHARS, Patterns, display_name
 from codecall.namespaces import NamespaceLookup, Namespaces
 from codecall.sandbox.agentscript.policy import is_meta_tool
@@ -161,6 +170,11 @@ class AccessPolicy:
     async def not_found(self, called: CallKind, name: str) -> CodeCallError:
         """The error for an unknown name; it suggests the most similar names that may be called."""
         if called == "tool":
+            if name in LISTING_WORDS:
+                namespaces = await self._view.namespaces()
+                error = BY_CATALOG["absent"](AccessRequest(called, name), ())
+                error.hint = listing_hint(await asyncio.to_thread(namespaces.names, self.permits), display_name)
+                return error
             suggestions = await self._view.suggest(name)
         else:
             suggestions = await self._components.suggest(name, _SUGGESTION_KINDS[called]) if self._components else []
@@ -220,7 +234,7 @@ class RequestNamespaces:
         namespaces = await self._view.namespaces()
         # Globs are compared with up to a thousand names.
         found = await asyncio.to_thread(self._lookup.namespace, namespaces, path)
-        if not (found.get("members") or found.get("tools")) and self._suggestions < MAX_SUGGESTIONS:
+        if path and not (found.get("members") or found.get("tools")) and self._suggestions < MAX_SUGGESTIONS:
             self._suggestions += 1
             similar = [name for name in await self._view.suggest(path) if self._access.permits(name)]
             found["tools"] = [name for name in similar if not namespaces.reads_as_another(name)]

@@ -13,6 +13,7 @@ import anyio.to_thread
 
 from codecall.concurrency import WorkCancelledError, with_timeout
 from codecall.errors import (
+    LISTING_WORDS,
     NOT_FOUND,
     AccessDeniedError,
     CallKind,
@@ -23,6 +24,7 @@ from codecall.errors import (
     ToolCallError,
     ToolNotFoundError,
     ToolTimeoutError,
+    listing_hint,
 )
 from codecall.jsonio.decode import encode_exactly
 from codecall.namespaces import NamespaceLookup, Namespaces
@@ -133,15 +135,18 @@ class CallbackBroker:
         if (missing := self._lookup.missing(name)) is not None:
             return PreflightError(ToolNotFoundError.code, *missing)
         if self._tool_handler is None or (self._tools is not None and name not in self._tools):
-            return PreflightError(ToolNotFoundError.code, f"Tool '{name}' was not found", self._suggestion(name))
+            return PreflightError(ToolNotFoundError.code, f"Tool '{name}' was not found", await self._suggestion(name))
         if not self._may_call(name):
             return PreflightError(AccessDeniedError.code, f"Tool '{name}' is not among the allowed tools")
         return None
 
-    def _suggestion(self, name: str) -> str | None:
+    async def _suggestion(self, name: str) -> str | None:
         """A hint for a name that no tool has."""
         if self._tool_handler is None:
             return "There are no tools here: whoever runs the script has given it no handler for them."
+        if name in LISTING_WORDS and self._tools is not None:
+            namespaces = await self._list_namespaces(self._tools)
+            return listing_hint(namespaces.names(self._may_call))
         names = " or ".join(f"'{other}'" for other in _similar(name, [*(self._tools or ())]) if self._may_call(other))
         return f"Did you mean {names}?" if names else None
 
@@ -150,7 +155,7 @@ class CallbackBroker:
         if self._tools is not None:
             namespaces = await self._list_namespaces(self._tools)
             found = self._lookup.namespace(namespaces, path)
-            if not (found.get("members") or found.get("tools")):
+            if path and not (found.get("members") or found.get("tools")):
                 found["tools"] = [name for name in _similar(path, [*self._tools]) if self._may_call(name)]
             return found
         return {"near": []} if self._tool_handler is None else {"members": {}, "listed": False}
@@ -177,7 +182,8 @@ class CallbackBroker:
         label = f"{called.capitalize()} '{name}'"
         if handler is None:
             missing = self._lookup.missing(name) if called == "tool" else None
-            message, hint = missing or (f"{label} was not found", self._suggestion(name) if called == "tool" else None)
+            hint = await self._suggestion(name) if called == "tool" and missing is None else None
+            message, hint = missing or (f"{label} was not found", hint)
             raise NOT_FOUND[called](message, tool_name=name, called=called, hint=hint)
         if called != "result" and not self._may_call(name):
             raise AccessDeniedError(f"{label} is not among the allowed tools", tool_name=name, called=called)

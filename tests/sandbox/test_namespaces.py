@@ -15,6 +15,7 @@ from codecall.errors import (
     SelfReferenceError,
     ToolNotFoundError,
 )
+from codecall.namespaces import MAX_NAMES
 from codecall.sandbox.enclave import Enclave
 
 NAMES = ("users:list", "users:get", "users:find-all", "users:then", "github/issues/create", "process:run", "any thing")
@@ -67,7 +68,12 @@ async def run(enclave: Enclave, script: str, **options: Any) -> ExecutionResult:
         ("return Object.entries(crm).map(([name, tool]) => [name, typeof tool])", [["ping", "function"]]),
         ("return [typeof users, typeof users.list, typeof users.nothing]", ["object", "function", "function"]),
         ("users.get; return JSON.stringify([users, { ...users }])", "[{},{}]"),
-        ("users.get; return [users, { tools }]", ["[namespace users]", {"tools": "[namespace tools]"}]),
+        ("users.get; return [users, { tools }]", ["[namespace users]", {"tools": [*NAMES, "crm_ping"]}]),
+        ("return Object.keys(tools)", [*NAMES, "crm_ping"]),
+        ("return JSON.parse(JSON.stringify(tools))", [*NAMES, "crm_ping"]),
+        ("return [...Object.keys(tools)].filter((name) => name.startsWith('git'))", ["github/issues/create"]),
+        ("const t = tools; return [Object.entries(t).length, typeof t.toJSON]", [len(NAMES) + 1, "function"]),
+        ("const { crm_ping } = tools; return await crm_ping({})", ["crm_ping", {}]),
         (
             "try { await users.get({ users }) } catch (e) { return e.message }",
             "The input contains users, which is a namespace of tools and no data",
@@ -95,6 +101,31 @@ async def test_what_is_asked_for_its_members_is_a_namespace_of_tools(
     result = await run(enclave, script, tools=tools)
     assert isinstance(result.error, IllegalAccess)
     assert result.error.message == "Unknown name 'usres'"
+
+
+async def test_names_are_listed_as_far_as_the_script_may_call_them_and_no_further_than_a_bound(
+    enclave: Enclave,
+) -> None:
+    allowed = await run(enclave, "return Object.keys(tools)", allowed_tools=["users:*", "any thing"])
+    assert allowed.value == ["users:list", "users:get", "users:find-all", "users:then", "any thing"]
+    many = [{"name": f"tool_{number}"} for number in range(MAX_NAMES + 45)]
+    listed = await run(enclave, "return Object.keys(tools)", tools=many)
+    assert listed.value == [*(tool["name"] for tool in many[:MAX_NAMES]), "… and 45 more"]
+    unlisted = await run(enclave, "return [Object.keys(tools), tools]", tools=None)
+    assert unlisted.value == [[], "[namespace tools]"]
+
+
+@pytest.mark.parametrize("script", ["return await tools.list()", "tools.map((t) => t)", "callTool('search_tools', {})"])
+async def test_who_looks_for_tools_is_told_their_names(enclave: Enclave, script: str) -> None:
+    error = (await run(enclave, script)).error
+    assert isinstance(error, ToolNotFoundError)
+    assert error.hint is not None
+    assert "`Object.keys(tools)` gives their names. There are users:list, users:get, users:find-all" in error.hint
+    many = [{"name": f"tool_{number:03}"} for number in range(300)]
+    error = (await run(enclave, script, tools=many)).error
+    assert error is not None
+    assert error.hint is not None
+    assert error.hint.endswith("tool_039 and 260 more.")
 
 
 async def test_too_many_questions_are_told_as_what_they_are(enclave: Enclave) -> None:

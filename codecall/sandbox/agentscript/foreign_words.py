@@ -59,7 +59,8 @@ NAMES: Final = _by_name(
         # Other ways of calling tools
         "input inputs args params ctx context": "What the request brings is in `codecallContext`.",
         "listTools list_tools getTools get_tools searchTools search_tools codecall_search codecall_describe": (
-            "Scripts do not look for tools: search and describe them before it; `getTool('name')` gives one's schema."
+            "Scripts do not look for tools: search and describe them before it. `Object.keys(tools)` gives their "
+            "names, `getTool('name')` one's schema."
         ),
         "codemode codeMode toolbox codecall_invoke codecall_execute": (
             "Call a tool so: `await callTool('name', { … })`, or `await tools['name']({ … })`."

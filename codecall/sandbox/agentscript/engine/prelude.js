@@ -205,7 +205,8 @@
       const space = weakGet(namespaceNames, value);
       if (space !== undefined) {
         if (strict) throw new GlobalTypeError(`The input contains ${space}, which is a namespace of tools and no data`);
-        return text(`[namespace ${space}]`);
+        const names = space === 'tools' ? ownKeys(value) : [];
+        return names.length > 0 ? list(names.length, (index) => names[index], depth) : text(`[namespace ${space}]`);
       }
       if (leaving && references !== undefined) {
         const token = references.tokenOf(value, strict);
@@ -475,9 +476,10 @@
       if (!mapHas(members, key)) mapSet(members, key, resolveMember(path, key));
       return mapGet(members, key);
     };
+    const toNames = path === '' && names.length > 0 ? freeze(() => ownKeys(listed)) : undefined;
     const space = new GlobalProxy(freeze(listed), freeze({
       __proto__: null,
-      get(target, key) { return read(key).value; },
+      get(target, key) { return key === 'toJSON' ? toNames : read(key).value; },
       has(target, key) { return read(key).exists; },
     }));
     weakSet(namespaceNames, space, path === '' ? 'tools' : path);
@@ -934,7 +936,6 @@
     expose('getTool', getTool);
     expose('__safe_parallel', safeParallel);
     expose('emit', emit);
-    expose('tools', namespace('', {}));
     expose('structuredClone', (value) => clone(value, new GlobalMap()));
     if (config.console) {
       const write = freeze(writer(''));
@@ -944,7 +945,8 @@
 
   function exposeNamespaces(namespaces) {
     const names = ownKeys(namespaces);
-    for (let index = 0; index < names.length; index++) expose(names[index], namespace(names[index], namespaces[names[index]]));
+    expose('tools', namespace('', namespaces[''] || {}));
+    for (let index = 0; index < names.length; index++) if (names[index] !== '') expose(names[index], namespace(names[index], namespaces[names[index]]));
   }
 
   build();

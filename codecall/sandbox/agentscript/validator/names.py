@@ -136,7 +136,8 @@ class NameUsage(NamedTuple):
     """The runtime names in use."""
     namespaces: dict[str, dict[str, str]]
     """The namespaces in use: known members, and the tools they stand for. The member without a name is the tool that
-    has the namespace's own name, and is called as a function."""
+    has the namespace's own name, and is called as a function. The namespace without a name is `tools`, where the script
+    uses it as a whole: its members are the names of the tools."""
 
 
 def check_names(
@@ -150,6 +151,7 @@ def check_names(
     ones."""
     runtime: set[str] = set()
     unknown: list[NameUse] = []
+    lists_tools = False
     for use in uses:
         name, offset, scope, is_assigned = use
         if name in ruleset.globals and not (name not in ruleset.owned and scope.declaring_scope(name)):
@@ -157,6 +159,7 @@ def check_names(
                 violations.append(assignment_violation(name, offset))
             if name in RUNTIME_NAMES:
                 runtime.add(name)
+                lists_tools = lists_tools or (name == "tools" and not owners.stands_before_member(offset))
             if (violation := owners.meta_tool(use)) is not None:
                 violations.append(violation)
         elif name in NEVER_NAMES:
@@ -173,10 +176,10 @@ def check_names(
                 violations.append(owners.meta_tool(use) or refused_name("Identifier", name, row, offset))
             else:
                 unknown.append(use)
-    return NameUsage(
-        frozenset(runtime),
-        _check_unknown_names(unknown, owners, ruleset, violations, find_namespaces) if unknown else {},
-    )
+    namespaces = _check_unknown_names(unknown, owners, ruleset, violations, find_namespaces) if unknown else {}
+    if lists_tools and not violations and (info := find_namespaces([""]).get("")) is not None:
+        namespaces = {**namespaces, "": info.members or {}}
+    return NameUsage(frozenset(runtime), namespaces)
 
 
 def _check_unknown_names(
@@ -253,6 +256,8 @@ class MemberOwners:
         self.enumerated: set[str] = set()
         """The names whose members are listed or looked up: `name in users`."""
         self._shift = shift
+        self._offsets: set[int] = set()
+        """Where `tools` stands before a member."""
         self._meta: dict[int, str] = {}
         """By offset of `tools` or `codecall`: the name of the meta-tool it stands before."""
 
@@ -265,6 +270,8 @@ class MemberOwners:
         if owner.type != "Identifier":
             return
         name: str = owner.name
+        if name == "tools":
+            self._offsets.add(owner.range[0] - self._shift)
         if not inner:
             self.names.add(name)
         if member is None or name not in {"tools", "codecall"}:
@@ -277,6 +284,10 @@ class MemberOwners:
             leads = (within or not inner) and is_meta_tool(tool)
         if leads:
             self._meta[owner.range[0] - self._shift] = tool
+
+    def stands_before_member(self, offset: int) -> bool:
+        """Whether the `tools` at `offset` stands before a member: one tool is meant, rather than all."""
+        return offset in self._offsets
 
     def add_enumerated(self, node: Node | None) -> None:
         """Record that the members of `node` are looked up: `name in users`."""

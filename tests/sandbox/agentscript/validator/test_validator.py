@@ -144,7 +144,7 @@ def test_syntax_errors(script: str, line: int, column: int, message: str):
 
 def test_syntax_errors_have_hints_where_the_cause_is_plain():
     assert "async" in (findings("xs.map(x => await f(x))")[0].hint or "")
-    assert "open" in (findings("f(")[0].hint or "")
+    assert "is not closed" in (findings("f(")[0].hint or "")
 
 
 def test_hints_name_what_is_near():
