@@ -7,9 +7,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from fastmcp import Client
+from fastmcp import Client, FastMCP
 from mcp_types import TextContent
 
+from codecall import CodeCallPlugin
 from codecall.envelopes import EXECUTE_SCHEMA
 from codecall.meta_tools.runs import max_value_bytes
 from codecall.presets import PRESET_NAMES, load_preset
@@ -143,3 +144,29 @@ def test_values_fit_into_the_heap_and_into_a_frame(preset: str) -> None:
     limits = load_preset(preset)
     assert limits.max_result_bytes <= max_value_bytes(limits) <= limits.memory_mb * 1024 * 1024 // 4
     assert 4 * max_value_bytes(limits) <= MAX_FRAME_BYTES
+
+
+async def test_declared_text_stays_text_and_other_text_is_read_where_it_is_json() -> None:
+    server = FastMCP("texts")
+    users = '{"users": [{"id": 1}]}'
+    server.tool(lambda: users, name="undeclared")
+
+    @server.tool
+    def declared() -> str:
+        return users
+
+    CodeCallPlugin.init(vm={"preset": "secure"}, pool={"min_workers": 0}).install(server)
+    script = """
+        const parsed = await callTool('undeclared', {});
+        const text = await callTool('declared', {});
+        return [parsed, text, JSON.parse(text), getTool('declared').outputSchema.type];
+    """
+    async with Client(server) as client:
+        ended = (await client.call_tool("codecall:execute", {"script": script})).structured_content or {}
+        assert ended["result"] == [json.loads(users), users, json.loads(users), "string"]
+        for name, value in (("undeclared", json.loads(users)), ("declared", users)):
+            invoked = await client.call_tool("codecall:invoke", {"tool": name, "input": {}})
+            assert (invoked.structured_content or {})["result"] == value
+        failing = "return (await callTool('declared', {})).users.map((user) => user.id)"
+        error = (await client.call_tool("codecall:execute", {"script": failing})).structured_content or {}
+        assert "`JSON.parse` it first, to get {users: [{id: number}]}" in error["error"]["hint"]

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final, cast
 
+import msgspec
+
 from codecall.sandbox.agentscript.diagnosis.calls import MAX_SHOWN, shorten
 from codecall.sandbox.agentscript.diagnosis.context import (
     UNDEFINED,
@@ -113,8 +115,18 @@ def _answer_fields(observation: Observation, what: str, missing: Sequence[object
         if len(missing) < len(observation.values) and observation.path[-1:] != (Step.FOUND,)
         else "",
         "tool": shorten(observation.tool),
-        "shape": shape_of([observation.answer]),
+        "shape": _answer_shape(observation.answer),
     }
+
+
+def _answer_shape(answer: object) -> str:
+    """The shape of an answer, and of what is in it where it is a text of JSON."""
+    if isinstance(answer, str) and answer.lstrip().startswith(("{", "[")):
+        try:
+            return f"a text that is JSON: `JSON.parse` it first, to get {shape_of([msgspec.json.decode(answer)])}"
+        except (msgspec.MsgspecError, RecursionError):
+            pass
+    return shape_of([answer])
 
 
 def _suggestion(owner: str, observation: Observation, member: str) -> str:

@@ -119,11 +119,13 @@ class _Search:
         return None
 
     def missing_property(self, keys: Sequence[str]) -> str | None:
-        """Which of these keys of an object was to have a value that an answer has under a similar name."""
+        """Which of these keys of an object should have a value that an answer has under a similar name, or as JSON."""
         for node in self._dataflow.nodes:
             if node.type == "Property" and node.value.type == "MemberExpression" and key_name(node.key) in keys:
                 fields = missing_fields(self._context, node.value, "")
-                if fields is not None and fields["nothing"] == "undefined" and "Did you mean" in fields["use"]:
+                if fields is None or fields["nothing"] != "undefined":
+                    continue
+                if "Did you mean" in fields["use"] or "`JSON.parse` it" in fields["shape"]:
                     return self._missing_text(node.value, fields)
         return None
 

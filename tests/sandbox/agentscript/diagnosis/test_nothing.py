@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from codecall.sandbox.enclave import Enclave
 
 SHAPE = "users returned {users: [{id: number, name: string}], next: null}."
+TEXT = (
+    "is undefined: text returned a text that is JSON: `JSON.parse` it first, "
+    "to get {users: [{id: number, name: string}], next: null}."
+)
 NO_RETURN = "Nothing was returned: the script has no `return`. If a value matters, end with `return value`."
 
 
 def answer(name: str, arguments: dict[str, object]) -> object:
-    return {"users": [{"id": 1, "name": "Ann"}], "next": None} if name == "users" else arguments
+    users = {"users": [{"id": 1, "name": "Ann"}], "next": None}
+    return users if name == "users" else json.dumps(users) if name == "text" else arguments
 
 
 @pytest.mark.parametrize(
@@ -75,6 +82,11 @@ def answer(name: str, arguments: dict[str, object]) -> object:
         (
             "const r = await callTool('users');\nreturn { count: r.users.length, list: r.user }",
             f"The result lacks a property: `r.user` on line 2 is undefined: {SHAPE} Did you mean `r.users`?",
+        ),
+        ("const r = await callTool('text');\nreturn r.users", f"Nothing was returned: `r.users` on line 2 {TEXT}"),
+        (
+            "const r = await callTool('text');\nreturn { count: 1, list: r.users }",
+            f"The result lacks a property: `r.users` on line 2 {TEXT}",
         ),
     ],
 )
