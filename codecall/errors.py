@@ -78,6 +78,20 @@ LIMITS: Final[Mapping[LimitCode, str]] = MappingProxyType(
 """When each limit ends a script."""
 
 
+FURTHER_CODES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "CODECALL_ERROR": "Something failed for which there is no code; the message says what.",
+        "CANNOT_RESUME": "`resumeFrom` names a run that cannot be resumed; nothing has run.",
+        "WORKFLOW_ERROR": "A composite tool cannot go on; its definition, or what its steps return, has to change.",
+        "TEMPLATE_ERROR": "A template of a composite tool failed, or took more than it may.",
+        "ELICITATION_DECLINED": "A person declined to answer the question of a composite tool.",
+        "ELICITATION_CANCELLED": "A person cancelled the question of a composite tool.",
+        "NOT_RECORDED": "A recorded test makes a call that its recording does not have.",
+    }
+)
+"""Codes of single parts of CodeCall, whose errors are raised nowhere else, and when they come."""
+
+
 class Location(NamedTuple):
     """A place in the script as the caller sent it."""
 

@@ -21,6 +21,7 @@ from rich.console import Console
 
 from codecall import CodeCallPlugin, errors
 from codecall.audit import events
+from codecall.cli import exit_codes
 from codecall.cli.app import COMMANDS, app
 from codecall.envelopes import EXECUTE_SCHEMA
 from codecall.options import PluginOptions
@@ -95,6 +96,17 @@ def error_codes() -> str:
         for code, text in errors.LIMITS.items()
     ]
     return table(("code", "status", "exception", "when", "hint"), rows)
+
+
+def further_codes() -> str:
+    """The codes of single parts, which have no public exception."""
+    return table(("code", "when"), ((f"`{code}`", text) for code, text in errors.FURTHER_CODES.items()))
+
+
+def command_codes() -> str:
+    """The codes of commands, with the exit code of each."""
+    rows = ((f"`{code}`", exit_codes.exit_for(code), text) for code, text in exit_codes.COMMAND_CODES.items())
+    return table(("code", "exit code", "when"), rows)
 
 
 def audit_events() -> str:

@@ -7,6 +7,7 @@ A table stands between `<!-- printed: name -->` and `<!-- end of name -->`.
 
 from __future__ import annotations
 
+import ast
 import mmap
 import re
 from collections import Counter
@@ -291,12 +292,46 @@ PAGES: Mapping[str, Printers] = {
         "rate-limit options": reference_tables.rate_limit_options,
         "rate-limit rule": reference_tables.rate_limit_rule,
     },
-    "errors": {"error codes": reference_tables.error_codes},
+    "errors": {
+        "error codes": reference_tables.error_codes,
+        "further codes": reference_tables.further_codes,
+        "command codes": reference_tables.command_codes,
+    },
     "meta-tools": reference_tables.meta_tool_tables(),
     "commands": reference_tables.command_tables(),
     "audit": {"audit events": reference_tables.audit_events},
 }
 """What prints each table, by page and name."""
+
+
+CODE = re.compile(r"[A-Z]{3,}(?:_[A-Z]+)*")
+
+
+def codes_of(file: Path) -> set[str]:
+    """The error codes that a source file gives: as `code=…`, `code = …` or `"code": …`."""
+    values: list[ast.expr | None] = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        match node:
+            case ast.keyword(arg="code", value=value) | ast.Assign(targets=[ast.Name(id="code")], value=value):
+                values.append(value)
+            case ast.AnnAssign(target=ast.Name(id="code"), value=value):
+                values.append(value)
+            case ast.Dict(keys=keys, values=given):
+                values += [
+                    v for k, v in zip(keys, given, strict=True) if isinstance(k, ast.Constant) and k.value == "code"
+                ]
+            case _:
+                pass
+    constants = (part for value in values if value is not None for part in ast.walk(value))
+    texts = (part.value for part in constants if isinstance(part, ast.Constant) and isinstance(part.value, str))
+    return {text for text in texts if CODE.fullmatch(text)} - {"TOOL"}
+
+
+def test_every_error_code_of_the_source_stands_in_its_page_once():
+    page = (REFERENCE / "errors.md").read_text(encoding="utf-8")
+    codes = set[str]().union(*map(codes_of, (REPOSITORY / "codecall").rglob("*.py")))
+    assert len(codes) > 40
+    assert {code: page.count(f"\n| `{code}` |") for code in codes} == dict.fromkeys(codes, 1)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -43,6 +43,21 @@ BY_CODE: Final[dict[str, int]] = {
 """Error codes of commands, and those of scripts and tools that do not end in `FAILED`."""
 
 
+COMMAND_CODES: Final[dict[str, str]] = {
+    "USAGE": "The command line is wrong, or there is nobody to ask.",
+    "NO_CONFIGURATION": "There is no configuration, and no servers are named.",
+    "UNTRUSTED_CONFIGURATION": "A folder's configuration is not trusted: `codecall trust`, or `--config`.",
+    "CANNOT_READ": "A file cannot be read.",
+    "CANNOT_WRITE": "A file, or the answer, cannot be written.",
+    "EXISTS_ALREADY": "What would be written is there already.",
+    "NOT_FOUND": "There is nothing of that name.",
+    "NOTHING_FOUND": "There is nothing to work on.",
+    "INTERRUPTED": "Ctrl-C ended the command.",
+    "BUG": "A fault of CodeCall itself; the traceback is on stderr.",
+}
+"""The error codes of commands, and when they come; scripts and tools have theirs in `codecall.errors`."""
+
+
 def exit_for(code: str | None) -> int:
     """The exit code of a command that ended with an error of this code; of one that ended well for None."""
     return OK if code is None else BY_CODE.get(code, FAILED)
