@@ -28,10 +28,12 @@ SCRIPT = "return await callTool('mine', {})"
 class Tenants:
     """One server, and two who use it."""
 
-    def __init__(self, north: Client[Any], south: Client[Any], store: MemoryStore) -> None:
+    def __init__(self, north: Client[Any], south: Client[Any], store: MemoryStore, waiting: asyncio.Event) -> None:
         self.north = north
         self.south = south
         self.store = store
+        self.waiting = waiting
+        """Set once the tool has been called that never answers."""
 
     async def failed(self) -> str:
         """The id of a run of the north that failed after a call."""
@@ -56,9 +58,16 @@ async def two(store: MemoryStore) -> AsyncGenerator[Tenants]:
         assert token is not None
         return CANARY if token.client_id == "north" else "south"
 
+    waiting = asyncio.Event()
+
+    @server.tool
+    async def wait() -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
     CodeCallPlugin.init(vm={"preset": "secure"}, pool={"min_workers": 0}, resume={"store": store}).install(server)
     async with asgi_client(server, auth="north") as north, asgi_client(server, auth="south") as south:
-        yield Tenants(north, south, store)
+        yield Tenants(north, south, store, waiting)
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +84,45 @@ async def test_a_run_of_somebody_else_is_none(tenants: Tenants):
     assert told.replace(run_id, "ID") == (await refusal(tenants.south, unknown)).replace(unknown, "ID")
     own = await tenants.north.call_tool("codecall:execute", {"script": SCRIPT, "resumeFrom": run_id})
     assert (own.structured_content or {})["result"] == CANARY
+
+
+async def test_no_state_of_a_run_of_somebody_else_tells_of_it(tenants: Tenants):
+    """Neither one that is running, nor one that was cancelled or taken up, nor the one that took it up."""
+    before = set(await tenants.store.keys(collection=COLLECTION))
+    waits = {"script": "await callTool('mine', {}); await callTool('wait', {})"}
+    running = asyncio.create_task(tenants.north.call_tool("codecall:execute", waits))
+    await asyncio.wait_for(tenants.waiting.wait(), 10)
+    (live,) = {key for key in set(await tenants.store.keys(collection=COLLECTION)) - before if "." not in key}
+    unknown = "run_" + "x" * (len(live) - 4)
+    none = (await refusal(tenants.south, unknown)).replace(unknown, "ID")
+    assert "has not ended yet" in await refusal(tenants.north, live)
+    assert (await refusal(tenants.south, live)).replace(live, "ID") == none
+    running.cancel()
+    first = await tenants.failed()
+    again = {"script": "await callTool('mine', {}); null.y", "resumeFrom": first}
+    second = (await tenants.north.call_tool("codecall:execute", again)).structured_content or {}
+    assert len(second["resumed"]["calls"]) == 1
+    for run_id in (live, first, second["runId"]):
+        told = await tenants.south.call_tool_mcp("codecall:execute", {"script": SCRIPT, "resumeFrom": run_id})
+        assert told.is_error
+        assert json.dumps([block.model_dump() for block in told.content]).count(CANARY) == 0
+        assert (await refusal(tenants.south, run_id)).replace(run_id, "ID") == none
+    # A refused attempt takes nothing from its owner.
+    own = await tenants.north.call_tool("codecall:execute", {"script": SCRIPT, "resumeFrom": second["runId"]})
+    assert (own.structured_content or {})["result"] == CANARY
+
+
+async def test_clients_without_a_name_are_told_apart_by_their_sessions():
+    server: FastMCP[Any] = FastMCP("shared")
+    server.tool(lambda: CANARY, name="mine")
+    options = {"vm": {"preset": "secure"}, "pool": {"min_workers": 0}, "resume": {"store": MemoryStore()}}
+    CodeCallPlugin.init(**options).install(server)
+    async with Client(server), Client(server, mode="legacy") as one, Client(server, mode="legacy") as other:
+        answer = await one.call_tool("codecall:execute", {"script": "await callTool('mine', {}); null.x"})
+        run_id = (answer.structured_content or {})["runId"]
+        assert "there is no run" in await refusal(other, run_id)
+        own = await one.call_tool("codecall:execute", {"script": SCRIPT, "resumeFrom": run_id})
+        assert (own.structured_content or {})["result"] == CANARY
 
 
 @pytest.mark.parametrize(
