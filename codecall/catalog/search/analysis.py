@@ -88,11 +88,15 @@ def name_parts(name: str) -> list[str]:
 def name_words(name: str) -> list[str]:
     """Splits an identifier like `name_parts`, and adds each camelCase word as a whole (`getGitHubUser` → get, git, hub,
     user, getgithubuser): a brand written in humps is then found by its plain spelling too."""
+    return list(_name_words(name))
+
+
+@lru_cache(maxsize=64)  # the texts of one entry are read for two purposes
+def _name_words(name: str) -> Sequence[str]:
     words: list[str] = []
     for parts in _split(name):
         words += parts
-        joined = "".join(parts)
-        if len(parts) > 1 and _HUMPED.fullmatch(joined):
+        if len(parts) > 1 and _HUMPED.fullmatch(joined := "".join(parts)):
             words.append(joined)
     return words
 
@@ -108,7 +112,7 @@ def terms(text: str, *, stop: frozenset[str] = STOP_WORDS) -> Sequence[str]:
 
 def _terms(text: str, stop: frozenset[str]) -> Sequence[str]:
     stems: list[str] = []
-    for word in name_words(text):
+    for word in _name_words(text):
         if word.isascii():
             if word not in stop:
                 stems.append(stem(word[:_MAX_WORD_CHARS]))
@@ -156,15 +160,18 @@ def family_root(stem: str) -> str:
     """Returns what a stem shares with the verb or noun of its family: fail for failur, deploy for deployment; the stem
     itself where there is no such ending. Too coarse for a stem: the words of a family stand for each other as synonyms
     do."""
+    if not (stem.isascii() and stem.isalpha()):
+        return stem
     root = stem
-    if stem.isascii() and stem.isalpha():
-        for _ in range(2):
-            ending = next((e for e in _NOUN_ENDINGS if root.endswith(e) and len(root) - len(e) >= _MIN_ROOT_CHARS), "")
-            root = root.removesuffix(ending)
-        if len(root) > _MIN_ROOT_CHARS and root[-1] == root[-2]:
-            root = root[:-1]
-        if len(root) > _MIN_ROOT_CHARS and root[-1] in "ei":
-            root = root[:-1]
+    while root.endswith(_NOUN_ENDINGS):
+        ending = next((e for e in _NOUN_ENDINGS if root.endswith(e) and len(root) - len(e) >= _MIN_ROOT_CHARS), "")
+        if not ending:
+            break
+        root = root.removesuffix(ending)
+    if len(root) > _MIN_ROOT_CHARS and root[-1] == root[-2]:
+        root = root[:-1]
+    if len(root) > _MIN_ROOT_CHARS + 1 and root[-1] in "eiy":
+        root = root[:-1]
     return root
 
 
@@ -307,5 +314,8 @@ def _parameters(schema: Mapping[str, object], depth: int) -> Iterator[_Parameter
 
 
 def _add_words(words: Counter[str], stems: Sequence[str], weight: float) -> None:
+    if weight == 1:
+        words.update(stems)  # in C
+        return
     for word in stems:
         words[word] += weight  # pyright: ignore[reportArgumentType] - a Counter of weights

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from codecall.catalog.search.analysis import (
     MAX_TEXT_CHARS,
     STOP_WORDS,
+    family_root,
     name_parts,
     name_words,
     split_request,
@@ -122,3 +123,23 @@ def test_only_the_first_parts_are_taken() -> None:
 @given(st.text(max_size=200))
 def test_any_text_has_terms_of_bounded_length(text: str) -> None:
     assert all(0 < len(term) <= 64 and term == term.lower() for term in terms(text))
+
+
+@pytest.mark.parametrize(
+    ("word", "relative"),
+    [
+        ("fail", "failures"),
+        ("deploys", "deployment"),
+        ("cancel", "cancellation"),
+        ("transform", "transformations"),
+        ("perform", "performance"),
+        ("retrieving", "retrieval"),
+    ],
+)
+def test_words_of_one_family_share_a_root(word: str, relative: str) -> None:
+    assert family_root(stem(word)) == family_root(stem(relative))
+
+
+@pytest.mark.parametrize(("word", "other"), [("real", "reality"), ("part", "party"), ("user", "us")])
+def test_other_words_do_not(word: str, other: str) -> None:
+    assert family_root(stem(word)) != family_root(stem(other))
