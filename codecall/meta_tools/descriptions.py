@@ -7,8 +7,8 @@ from codecall.options import PluginOptions
 from codecall.sandbox.agentscript.policy import Rules, language_summary
 
 _RESUMING = (
-    " After a failure send the mended script with resumeFrom: <runId>: the calls that were completed are answered from "
-    "the record of that run while each tool is called with the same inputs in the same order."
+    " After a failure send the mended script with resumeFrom: <runId>: completed calls are answered from the record of "
+    "that run while each tool is called with the same inputs in the same order."
 )
 
 
@@ -16,22 +16,20 @@ def describe_search(options: PluginOptions) -> str:
     """What `codecall:search` says of itself."""
     _, describe, *_ = _names(options)
     return (
-        "Find this server's tools by what they do: a short description of the task, or several as an array. An empty "
-        "query gives an overview of the apps. Returns names with a score from 0 to 1, best first; where nothing fits, "
-        "what there is and what to try instead. detail 'typescript' adds declarations to write calls from; else read "
-        f"schemas with {describe} before using a tool."
+        "Find this server's tools by what they do: say the task in a few words, or several tasks in an array; '' gives "
+        "an overview of the apps. Returns names, best first, with a score from 0 to 1; where nothing fits, what there "
+        "is and what to try instead. detail 'typescript' adds declarations to write calls from; else read schemas with "
+        f"{describe} first."
     )
 
 
 def describe_describe(options: PluginOptions) -> str:
     """What `codecall:describe` says of itself."""
-    search, _, invoke, execute = _names(options)
-    use = f"{execute} or {invoke}" if options.direct_calls.enabled else execute
+    search, *_ = _names(options)
     return (
-        "Schemas, hints and usage examples of tools (or resources, templates and prompts) by exact name, as "
-        f"{search} returned them; read them before calling a tool with {use}. outputSchema is of the value a script "
-        "gets; observedOutput of what was seen, where none is declared. Unknown names are in notFound, near ones in "
-        "suggestions."
+        f"Schemas, hints and usage examples of tools, resources, templates and prompts by exact name, as {search} "
+        "returns it. outputSchema is of the value a script gets; observedOutput was seen, where none is declared. "
+        "Unknown names are in notFound, near ones in suggestions."
     )
 
 
@@ -39,7 +37,7 @@ def describe_invoke(options: PluginOptions) -> str:
     """What `codecall:invoke` says of itself."""
     _, describe, _, execute = _names(options)
     return (
-        "Call one tool by name, without a script. Answers {status: 'ok', result} or {status: 'error', error: {code, "
+        "Call one tool, without a script. Answers {status: 'ok', result} or {status: 'error', error: {code, "
         f"message}}}}.{_large_result(options, execute)} Read its schema with {describe} first; for several calls, or "
         f"to filter and join, use {execute}."
     )

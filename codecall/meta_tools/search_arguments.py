@@ -32,7 +32,7 @@ def input_schema(options: PluginOptions) -> JsonObject:
         "properties": {
             "query": {
                 "anyOf": [query, {"type": "array", "items": query, "minItems": 1, "maxItems": MAX_QUERIES}],
-                "description": "What tools should do; empty for an overview",
+                "description": "What tools should do",
             },
             "topK": {
                 "type": "integer",
@@ -64,7 +64,7 @@ def input_schema(options: PluginOptions) -> JsonObject:
                 "type": "string",
                 "enum": ["name", "brief", "full", "typescript"],
                 "default": "brief",
-                "description": "full adds the schemas, typescript declarations",
+                "description": "full adds the schemas",
             },
         },
         "required": ["query"],

@@ -9,14 +9,23 @@ import jsonschema
 import msgspec
 import pytest
 from fastmcp import Client, FastMCP
+from key_value.aio.stores.memory import MemoryStore
 
 from codecall import CodeCallPlugin
 from codecall.presets import PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript.policy import RUNTIME_NAMES
 from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 
-MAX_TOKENS = 1_250
+MAX_TOKENS = 1_210
 """What a model reads of all four: name, description and input schema of each, counted as everywhere else."""
+
+OPTIONAL: dict[str, tuple[dict[str, Any], int]] = {
+    "resuming a run": ({"resume": {"store": MemoryStore()}}, 85),
+    "keeping no results": ({"results": False}, 0),
+    "no direct calls": ({"direct_calls": False}, 0),
+    "direct calls of some tools": ({"direct_calls": ["users_*"]}, 0),
+}
+"""Options that change what is said, and the tokens that each may add."""
 
 
 def descriptions(**options: Any) -> dict[str, str]:
@@ -30,6 +39,17 @@ def test_what_a_model_reads_first_is_short(preset: str, separator: str) -> None:
     assert estimate_tokens(estimate_characters(tools)) <= MAX_TOKENS
     as_json = [{"name": tool.name, "description": tool.description, "inputSchema": tool.parameters} for tool in tools]
     assert len(msgspec.json.encode(as_json)) / 4 == pytest.approx(estimate_tokens(estimate_characters(tools)), rel=0.02)
+
+
+@pytest.mark.parametrize("chosen", [(name,) for name in OPTIONAL] + [("resuming a run", "keeping no results")])
+def test_what_an_option_adds_is_bounded(chosen: tuple[str, ...]) -> None:
+    options = {key: value for name in chosen for key, value in OPTIONAL[name][0].items()}
+    more = sum(OPTIONAL[name][1] for name in chosen)
+    for preset in PRESET_NAMES:
+        tools = CodeCallPlugin.init(vm={"preset": preset}, **options).meta_tools
+        assert estimate_tokens(estimate_characters(tools)) <= MAX_TOKENS + more
+    plain = estimate_characters(CodeCallPlugin.init().meta_tools)
+    assert estimate_tokens(estimate_characters(CodeCallPlugin.init(**options).meta_tools) - plain) <= more
 
 
 @pytest.mark.parametrize("preset", PRESET_NAMES)
