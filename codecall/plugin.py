@@ -118,10 +118,12 @@ class CodeCallPlugin(CatalogTransform):
         observed = options.observed_output
         observations = OutputObserver(observed) if observed.enabled else None
         audit = Audit(options.audit)
-        self._flushing = LifespanFlush(audit, *([observations] if observations is not None and observed.store else []))
+        approvals = create_approvals(options, audit)
+        stored = [observations] if observations is not None and observed.store else []
+        # Calls that wait for a person end first, so that they are in the record.
+        self._flushing = LifespanFlush(*([approvals.rounds] if approvals is not None else []), audit, *stored)
         results = ResultService(options.results) if options.results.enabled else None
         self._results = ResultResources(results) if results is not None else None
-        approvals = create_approvals(options, audit)
         enclaves = create_enclave_pool(options, self._lifetime, telemetry)
         index = create_search_index(options.embedding)
         self._now = ToolSet.from_runtime(

@@ -52,6 +52,9 @@ class Unanswered(Exception):  # noqa: N818 - named for what the person did
 class Channel(Protocol):
     """A way to the person at the client."""
 
+    batches: bool
+    """Whether it takes several questions at once. Else they are asked one after the other."""
+
     async def ask(self, request: ApprovalRequest) -> Decision:
         """Ask, and wait for the answer.
 
@@ -62,11 +65,13 @@ class Channel(Protocol):
 
 
 class ElicitationChannel:
-    """Asks by `elicitation/create`, on connections of the handshake era; one question at a time, in order.
+    """Asks by `elicitation/create`, on connections of the handshake era.
 
     Args:
         context: FastMCP's context of the request.
     """
+
+    batches = False
 
     def __init__(self, context: Context) -> None:
         self._context = context

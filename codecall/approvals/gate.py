@@ -133,6 +133,11 @@ class CallGate(RunObserver):
         if self._approved:
             self._service.grants.end_run(self._identity.run_id)
 
+    @property
+    def outlives_request(self) -> bool:
+        """Whether the run goes on after its request has been answered with a question."""
+        return self._batches
+
     async def admit(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> None:
         """Return if the call may be made now; it counts as made.
 
@@ -163,17 +168,22 @@ class CallGate(RunObserver):
             entry.name, server, masked, rule, identity.caller, identity.run_id, line, shown=shown, digest=digest
         )
         if self._use_grant(key, request):
-            return
+            return None
         self._open[id(request)] = request
         try:
             # The calls made together with this one are open, too, by the time at which the run may have to end.
             await asyncio.sleep(0)
             async with self._turn:
                 if self._use_grant(key, request):
-                    return
+                    return None
                 request = replace(request, approved=self._approved.get(entry.name, 0))
-                decision, by = await self._decide(request)
-                self._settle(key, request, decision, by)
+                by: By = "approver"
+                decision = await self._ask_operator(request)
+                if decision is None and not self._batches:
+                    decision, by = await self._ask_client(request), "client"
+                if decision is not None:
+                    return self._settle(key, request, decision, by)
+            self._settle(key, request, await self._ask_client(request), "client")
         finally:
             self._open.pop(id(request), None)
 
@@ -183,13 +193,18 @@ class CallGate(RunObserver):
             self._count(request, "grant", grant=grant.id)
         return grant is not None
 
-    async def _decide(self, request: ApprovalRequest) -> tuple[Decision, By]:
-        """The decision of whoever can be asked."""
+    @property
+    def _batches(self) -> bool:
+        return self._channel is not None and self._channel.batches
+
+    async def _ask_operator(self, request: ApprovalRequest) -> Decision | None:
+        """The decision of the operator's function; None if there is none."""
+        approver = self._service.options.approver
+        return await self._wait(request, _call_approver(approver, request)) if approver is not None else None
+
+    async def _ask_client(self, request: ApprovalRequest) -> Decision:
+        """The decision of the person at the client."""
         options = self._service.options
-        if options.approver is not None:
-            decision = await self._wait(request, self._ask_approver(options.approver, request))
-            if decision is not None:
-                return decision, "approver"
         if self._channel is None:
             raise self._required(request, "nobody can be asked, since this client does not support elicitation")
         if len(request.shown) > MAX_SHOWN_CHARS:
@@ -203,21 +218,9 @@ class CallGate(RunObserver):
             raise self._required(request, f"the run has asked {self._asked} questions already, and may ask no more")
         self._asked += 1
         try:
-            return await self._wait(request, self._channel.ask(request)), "client"
+            return await self._wait(request, self._channel.ask(request))
         except Unanswered as reason:
             raise self._required(request, str(reason)) from None
-
-    async def _ask_approver(self, approver: Callable[[Any], Any], request: ApprovalRequest) -> Decision | None:
-        try:
-            answer: object = approver(request)
-            decision = await answer if inspect.isawaitable(answer) else answer
-        except Exception:
-            logger.exception("approvals: the approver failed; the call of %r is denied", request.tool)
-            return Decision.deny()
-        if decision is None or isinstance(decision, Decision):
-            return decision
-        logger.error("approvals: the approver returned %s, no Decision; the call is denied", type(decision).__name__)
-        return Decision.deny()
 
     async def _wait(self, request: ApprovalRequest, answer: Awaitable[T]) -> T:
         """Wait for an answer while the clock of the run stands still, and say so to the client.
@@ -288,3 +291,16 @@ class CallGate(RunObserver):
             number = record.number if record is not None else None
             body = {"number": number, "name": tool, "decision": decision, "by": by, **fields}
             audit.note("codecall.approval", self._identity.run_id, self._identity.caller, lambda: body)
+
+
+async def _call_approver(approver: Callable[[Any], Any], request: ApprovalRequest) -> Decision | None:
+    try:
+        answer: object = approver(request)
+        decision = await answer if inspect.isawaitable(answer) else answer
+    except Exception:
+        logger.exception("approvals: the approver failed; the call of %r is denied", request.tool)
+        return Decision.deny()
+    if decision is None or isinstance(decision, Decision):
+        return decision
+    logger.error("approvals: the approver returned %s, no Decision; the call is denied", type(decision).__name__)
+    return Decision.deny()

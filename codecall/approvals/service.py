@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 
 from fastmcp import Context
+from fastmcp.tools.base import ToolResult
 
-from codecall.approvals.asking import ElicitationChannel, can_elicit, is_modern
+from codecall.approvals.asking import Channel, ElicitationChannel, can_elicit, is_modern
 from codecall.approvals.gate import CallGate, RunIdentity
 from codecall.approvals.grants import Grants
 from codecall.approvals.options import ApprovalOptions
+from codecall.approvals.rounds import CHANNEL, RoundTrips
 from codecall.approvals.rules import RuleSet
 from codecall.audit.recorder import Audit
 from codecall.identity import client_key, rate_limit_key
@@ -31,6 +33,7 @@ class ApprovalService:
         self.audit = audit
         self.rules = RuleSet(options.rules)
         self.grants = Grants(options.run_grant_s, options.session_grant_s)
+        self.rounds = RoundTrips()
         self._waiting: Counter[str] = Counter()
         """The number of open questions of each run that has some."""
 
@@ -42,10 +45,26 @@ class ApprovalService:
             run_id: The id of the run.
             clock: Stands still while a person is asked.
         """
-        asks = self.options.ask_client and can_elicit(context) and not is_modern(context)
-        channel = ElicitationChannel(context) if asks else None
+        channel: Channel | None = CHANNEL.get() if self.options.ask_client else None
+        if channel is None and self.options.ask_client and can_elicit(context) and not is_modern(context):
+            channel = ElicitationChannel(context)
         session = await rate_limit_key("session", context, None)
         return CallGate(self, context, RunIdentity(run_id, client_key(context), session), channel, clock)
+
+    async def respond(
+        self, context: Context, name: str, arguments: Mapping[str, object], start: Callable[[], Awaitable[ToolResult]]
+    ) -> ToolResult:
+        """Answer a request to a meta-tool whose calls a person may have to allow.
+
+        Args:
+            context: FastMCP's context of the request.
+            name: Name of the meta-tool.
+            arguments: Its arguments.
+            start: Performs it.
+        """
+        if self.options.ask_client and is_modern(context) and can_elicit(context) and CHANNEL.get() is None:
+            return await self.rounds.respond(context, name, arguments, start)
+        return await start()
 
     @contextmanager
     def wait(self, run_id: str) -> Generator[bool]:

@@ -8,13 +8,13 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from fastmcp.exceptions import ToolError, ValidationError
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_access_token, get_context
 from fastmcp.tools import Tool
-from fastmcp.tools.base import ToolResult
+from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from mcp_types import ContentBlock, TextContent, ToolAnnotations
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PrivateAttr, model_validator
 from pydantic import ValidationError as PydanticValidationError
@@ -189,6 +189,8 @@ def _encode(body: JsonObject) -> tuple[JsonObject, bytes]:
 class MetaTool(Tool):
     """A tool that CodeCall adds to a server. It knows its server only through the request it answers."""
 
+    calls_tools: ClassVar[bool] = False
+    """Whether it calls tools of the server, which a person may have to allow."""
     _runtime: Runtime = PrivateAttr()
     _operation: Operation = PrivateAttr()
 
@@ -252,7 +254,10 @@ class MetaTool(Tool):
         with request:
             result = await self._respond_safely(arguments)
             text = result.content[0] if result.content else None
-            request.on_answer(result.structured_content, text.text if isinstance(text, TextContent) else "")
+            body = result.structured_content
+            if isinstance(result, InputRequiredToolResult):
+                body = {"status": "input_required"}
+            request.on_answer(body, text.text if isinstance(text, TextContent) else "")
             return result
 
     async def _respond_safely(self, arguments: dict[str, Any]) -> ToolResult:
@@ -269,7 +274,10 @@ class MetaTool(Tool):
 
     async def _respond(self, arguments: dict[str, Any]) -> ToolResult:
         """Answer with the arguments as they are, or else as they are meant."""
+        approvals = self._runtime.approvals if self.calls_tools else None
         try:
+            if approvals is not None:
+                return await approvals.respond(get_context(), self.name, arguments, lambda: self.respond(arguments))
             return await self.respond(arguments)
         except ArgumentsError:
             from codecall.meta_tools.argument_conversions import convert_arguments  # few calls need it

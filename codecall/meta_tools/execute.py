@@ -85,6 +85,8 @@ _RESUME_FROM: JsonObject = {
 class ExecuteTool(MetaTool):
     """Runs scripts."""
 
+    calls_tools = True
+
     @classmethod
     def create(cls, runtime: Runtime) -> ExecuteTool:
         """Create the tool under the advertised name."""

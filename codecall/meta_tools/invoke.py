@@ -78,6 +78,8 @@ _INPUT: JsonObject = {
 class InvokeTool(MetaTool):
     """Calls one tool."""
 
+    calls_tools = True
+
     @classmethod
     def create(cls, runtime: Runtime) -> InvokeTool:
         """Create the tool under the advertised name."""

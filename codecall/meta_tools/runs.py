@@ -143,7 +143,8 @@ async def run_observed(
     hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, results, blocks, clock)
     async with progress or nullcontext(), start(StartedRun(info, broker, hooks)) as run:
         observed = hooks.observe(run if memory is None else memory.record_outcome(run))
-        result = await (run_while_connected(context, observed) if options.shutdown.end_abandoned else observed)
+        watched = options.shutdown.end_abandoned and not (gate is not None and gate.outlives_request)
+        result = await (run_while_connected(context, observed) if watched else observed)
     if (store := _block_store(broker)) is None:
         return result, []
     if store.beside:

@@ -8,7 +8,8 @@ from typing import Any
 
 from fastmcp import Client, FastMCP
 from fastmcp.client.elicitation import ElicitResult
-from mcp_types import ElicitRequestFormParams, ToolAnnotations
+from mcp_types import ElicitRequestFormParams, InputRequiredResult, ToolAnnotations
+from mcp_types import ElicitResult as Said
 
 from codecall import ApprovalRequest, AuditEvent, CodeCallPlugin, Decision
 
@@ -26,8 +27,8 @@ STOP = "deny and stop the run"
 class Office:
     """Letters and files on one server, with CodeCall installed and approvals for all that writes."""
 
-    def __init__(self, approvals: Any = "writes", **options: Any) -> None:
-        self.server = FastMCP[Any]("office")
+    def __init__(self, approvals: Any = "writes", *, auth: Any = None, **options: Any) -> None:
+        self.server = FastMCP[Any]("office", auth=auth)
         self.events: list[AuditEvent] = []
         defaults = {"vm": {"preset": "secure"}, "pool": {"min_workers": 0}, "audit": {"sinks": [self.events.append]}}
         self.plugin = CodeCallPlugin.init(**defaults | options, approvals=approvals)
@@ -53,13 +54,15 @@ class Office:
         return f"wiped {path}"
 
     def client(self, person: Person | None = None, **options: Any) -> Client[Any]:
-        """A client of the handshake era, with this person at it."""
+        """A client of the handshake era, unless `mode` says another, with this person at it."""
         handler = person.answer if person is not None else None
-        return Client(self.server, mode="legacy", elicitation_handler=handler, **options)
+        return Client(self.server, **{"mode": "legacy", "elicitation_handler": handler} | options)
 
-    async def execute(self, script: str, person: Person | None = None, **arguments: Any) -> Answer:
+    async def execute(
+        self, script: str, person: Person | None = None, mode: str = "legacy", **arguments: Any
+    ) -> Answer:
         """The envelope of one script."""
-        async with self.client(person) as client:
+        async with self.client(person, mode=mode) as client:
             return await run(client, script, **arguments)
 
     def decisions(self) -> list[tuple[Any, Any]]:
@@ -67,6 +70,29 @@ class Office:
         return [
             (event.fields["by"], event.fields["decision"]) for event in self.events if event.name == "codecall.approval"
         ]
+
+
+class Raw:
+    """A client of 2026-07-28 that sees the questions, and answers them when a test wants it to."""
+
+    def __init__(self, client: Client[Any]) -> None:
+        self._session = client.session
+
+    async def ask(self, arguments: dict[str, Any], **again: Any) -> Any:
+        """The questions, or the envelope; the text of an error."""
+        result = await self._session.call_tool("codecall:execute", arguments, allow_input_required=True, **again)
+        if isinstance(result, InputRequiredResult):
+            return result
+        return result.structured_content or "".join(block.text for block in result.content if block.type == "text")
+
+    async def go_on(self, asked: InputRequiredResult, arguments: dict[str, Any], *decisions: str) -> Any:
+        """What follows with these answers, in order."""
+        assert asked.input_requests is not None
+        answers: dict[str, Any] = {
+            name: Said(action="accept", content={"decision": decision})
+            for name, decision in zip(asked.input_requests, decisions, strict=False)
+        }
+        return await self.ask(arguments, input_responses=answers, request_state=asked.request_state)
 
 
 async def run(client: Client[Any], script: str, **arguments: Any) -> Answer:

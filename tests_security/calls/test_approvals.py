@@ -7,11 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.utilities.tests import asgi_server
+from mcp import MCPError
+from mcp_types import ElicitResult, InputRequiredResult
 
 from codecall import ApprovalRequest, Decision
 from codecall.approvals.grants import MAX_GRANTS, GrantKey, Grants
 from codecall.approvals.request import MAX_SHOWN_CHARS, describe_input
-from tests.approvals.conftest import DENY, ONCE, SAME_IN_RUN, SAME_IN_SESSION, SEVERAL, STOP, Office, Person, run
+from tests.approvals.conftest import DENY, ONCE, SAME_IN_RUN, SAME_IN_SESSION, SEVERAL, STOP, Office, Person, Raw, run
 
 pytestmark = pytest.mark.anyio
 
@@ -170,3 +174,53 @@ async def test_what_answers_a_question_with_nonsense_denies() -> None:
     for said in ("yes", "allow", (SEVERAL, 0), (SEVERAL, 10_000)):
         assert (await office.execute(script, Person(said)))["result"] == "APPROVAL_DENIED"
     assert office.done == []
+
+
+SEND = {"script": "return callTool('send', {to: 'ann'})"}
+MODERN = "2026-07-28"
+
+
+async def test_a_stolen_state_is_worth_nothing_and_its_owner_still_answers() -> None:
+    tokens = {name: {"client_id": name, "sub": name, "scopes": []} for name in ("ann", "mallory")}
+    office = Office(auth=StaticTokenVerifier(tokens=tokens))
+    async with (
+        asgi_server(office.server) as served,
+        served.client(auth="ann", mode=MODERN, elicitation_handler=Person(ONCE).answer) as owner,
+        served.client(auth="mallory", mode=MODERN, elicitation_handler=Person(ONCE).answer) as thief,
+    ):
+        asked = await Raw(owner).ask(SEND)
+        with pytest.raises(MCPError, match="requestState"):
+            await Raw(thief).go_on(asked, SEND, ONCE)
+        assert office.done == []
+        assert (await Raw(owner).go_on(asked, SEND, ONCE))["result"] == "sent to ann"
+
+
+async def test_two_requests_with_one_state_go_on_once() -> None:
+    office = Office()
+    async with office.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client)
+        asked = await raw.ask(SEND)
+        answers = await asyncio.gather(*(raw.go_on(asked, SEND, ONCE) for _ in range(5)))
+    assert sum(isinstance(answer, dict) for answer in answers) == 1
+    assert office.done == ["send ann"]
+
+
+async def test_answers_that_nobody_was_asked_for_allow_nothing() -> None:
+    office = Office()
+    forged: dict[str, Any] = {
+        f"approval-{number}": ElicitResult(action="accept", content={"decision": ONCE}) for number in range(1, 9)
+    }
+    async with office.client(Person(ONCE), mode=MODERN) as client:
+        asked = await Raw(client).ask(SEND, input_responses=forged)
+        assert isinstance(asked, InputRequiredResult)
+    assert office.done == []
+
+
+async def test_a_thousand_calls_race_for_a_grant_of_five_in_rounds() -> None:
+    office, person = Office(**MANY), Person((SEVERAL, 5), STOP)
+    script = "await callTool('send', {to: 'first'});" + RACE
+    async with office.client(person, mode=MODERN) as client:
+        result = await client.call_tool("codecall:execute", {"script": script})
+    assert result.structured_content is not None
+    assert result.structured_content["status"] == "tool_error"
+    assert len(office.done) == 5

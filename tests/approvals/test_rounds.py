@@ -1,0 +1,170 @@
+"""Approvals on connections of 2026-07-28: the request is answered with questions, and made again with their answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from fastmcp import Client
+from mcp import MCPError
+
+from codecall import AuditEvent
+from tests.approvals.conftest import DENY, ONCE, SAME_IN_RUN, SEVERAL, STOP, Office, Person, Raw
+from tests.server.test_disconnect import serving
+
+pytestmark = pytest.mark.anyio
+
+MODERN = "2026-07-28"
+SEND = {"script": "return callTool('send', {to: 'ann'})"}
+
+
+async def test_a_call_is_asked_for_and_the_run_goes_on_where_it_stood() -> None:
+    office, person = Office(), Person(ONCE, (SEVERAL, 2), DENY)
+    script = """
+      const letter = await callTool('read', {});
+      const sent = await callTool('send', {to: letter});
+      await callTool('wipe', {path: '/a'}); await callTool('wipe', {path: '/b'});
+      try { await callTool('wipe', {path: '/c'}) } catch (error) { return [sent, error.code] }"""
+    answer = await office.execute(script, person, mode=MODERN)
+    assert answer["result"] == ["sent to letter 1", "APPROVAL_DENIED"]
+    assert office.done == ["read 1", "send letter 1", "wipe /a", "wipe /b"]
+    assert len(person.questions) == 3
+    assert "Line of the script: 3\n" in person.questions[0]
+
+
+async def test_invoke_is_asked_for_too() -> None:
+    office, person = Office(), Person(ONCE, DENY)
+    async with office.client(person, mode=MODERN) as client:
+        answers = [
+            (await client.call_tool("codecall:invoke", {"tool": "send", "input": {"to": to}})).structured_content
+            for to in ("ann", "ben")
+        ]
+    assert [answer and answer["status"] for answer in answers] == ["ok", "error"]
+    assert office.done == ["send ann"]
+
+
+async def test_questions_that_are_open_together_are_one_list() -> None:
+    office = Office()
+    script = {"script": "return Promise.allSettled(['ann', 'ben', 'eve'].map(to => callTool('send', {to})))"}
+    async with office.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client)
+        asked = await raw.ask(script)
+        assert len(asked.input_requests) == 3
+        again = await raw.go_on(asked, script, ONCE, DENY)
+        assert len(again.input_requests) == 1
+        assert "eve" in next(iter(again.input_requests.values())).params.message
+        answer = await raw.go_on(again, script, ONCE)
+    assert [item["status"] for item in answer["result"]] == ["fulfilled", "rejected", "fulfilled"]
+    assert office.done == ["send ann", "send eve"]
+
+
+async def test_other_calls_go_on_while_a_question_waits() -> None:
+    office, looked = Office(), asyncio.Event()
+
+    async def look() -> str:
+        """Look."""
+        looked.set()
+        return "seen"
+
+    office.server.tool(look, annotations={"readOnlyHint": True})
+    script = {"script": "return Promise.all([callTool('send', {to: 'ann'}), callTool('look', {})])"}
+    async with office.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client)
+        asked = await raw.ask(script)
+        await looked.wait()
+        assert (await raw.go_on(asked, script, ONCE))["result"] == ["sent to ann", "seen"]
+
+
+async def test_a_state_holds_nothing_and_works_once_with_the_same_arguments() -> None:
+    office = Office()
+    async with office.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client)
+        one, two = await raw.ask(SEND), await raw.ask(SEND)
+        assert one.request_state != two.request_state
+        other = {"script": "return callTool('send', {to: 'mallory'})"}
+        for arguments, state in ((SEND, "x" * 43), (other, one.request_state)):
+            with pytest.raises(MCPError, match="requestState"):
+                await raw.ask(arguments, request_state=state)
+        assert (await raw.go_on(one, SEND, ONCE))["status"] == "ok"
+        assert "no such call of yours waits" in await raw.go_on(one, SEND, ONCE)
+        assert (await raw.go_on(two, SEND, STOP))["error"]["code"] == "APPROVAL_DENIED"
+    assert office.done == ["send ann"]
+
+
+async def test_a_question_that_nobody_answers_ends_the_run() -> None:
+    loop, expired = asyncio.get_running_loop(), asyncio.Event()
+
+    def sink(event: AuditEvent) -> None:
+        if event.fields.get("decision") == "unanswered":
+            loop.call_soon_threadsafe(expired.set)
+
+    office = Office({"rules": "writes", "wait_s": 0.05}, audit={"sinks": [sink]})
+    async with office.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client)
+        asked = await raw.ask(SEND)
+        await expired.wait()
+        answer = await raw.go_on(asked, SEND, ONCE)
+    assert answer["error"]["code"] == "APPROVAL_REQUIRED"
+    assert office.done == []
+
+
+async def test_a_client_without_elicitation_is_not_asked() -> None:
+    office = Office()
+    answer = await office.execute(SEND["script"], mode=MODERN)
+    assert answer["error"]["code"] == "APPROVAL_REQUIRED"
+
+
+async def test_cancelling_a_request_cancels_its_run() -> None:
+    office = Office()
+    script = {"script": "await callTool('send', {to: 'ann'}); return callTool('hang', {})"}
+    hanging, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def hang() -> None:
+        """Hang."""
+        hanging.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    office.server.tool(hang, annotations={"readOnlyHint": True})
+    async with office.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client)
+        running = asyncio.create_task(raw.go_on(await raw.ask(script), script, ONCE))
+        await hanging.wait()
+        running.cancel()
+        await cancelled.wait()
+
+
+async def test_the_end_of_the_server_ends_what_waits() -> None:
+    office = Office()
+    approvals = office.plugin._now.runtime.approvals
+    assert approvals is not None
+    async with office.client(Person(ONCE), mode=MODERN) as client:
+        await Raw(client).ask(SEND)
+        await client.session.call_tool(
+            "codecall:invoke", {"tool": "send", "input": {"to": "x"}}, allow_input_required=True
+        )
+        assert len(approvals.rounds) == 2
+    assert len(approvals.rounds) == 0
+    assert office.done == []
+
+
+@pytest.mark.parametrize("json_response", [False, True])
+async def test_the_run_goes_on_over_http(json_response: bool) -> None:
+    office, person = Office(), Person(ONCE, SAME_IN_RUN)
+    script = "for (let i = 0; i < 3; i++) await callTool('send', {to: 'ann'}); return 'sent'"
+    heard: list[str | None] = []
+
+    async def on_progress(_progress: float, _total: float | None, message: str | None) -> None:
+        heard.append(message)
+
+    async with (
+        serving(office.server.http_app(json_response=json_response)) as (_, _, url),
+        Client(url, mode=MODERN, elicitation_handler=person.answer) as client,
+    ):
+        result = await client.call_tool("codecall:execute", {"script": script}, progress_handler=on_progress)
+    assert result.structured_content is not None
+    assert result.structured_content["result"] == "sent"
+    assert len(person.questions) == 2
+    assert len(office.done) == 3
