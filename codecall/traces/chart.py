@@ -18,6 +18,7 @@ from codecall.traces.escape import (
     percent,
     truncate,
 )
+from codecall.traces.highlight import highlight_lines
 from codecall.traces.model import Trace, TraceCall, TraceError
 
 MAX_BARS: Final = 10_000
@@ -148,11 +149,11 @@ def script_list(trace: Trace, lines: Sequence[str], listed: Sequence[TraceCall])
     numbers = {call.number for call in listed}
     error = trace.error
     yield '<ol class="script" tabindex="0" aria-label="Script">'
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(highlight_lines(lines), start=1):
         fails = error is not None and error.line == number
         calls = calls_by_line.get(number, [])
         mark = ' class="failing"' if fails else ' class="calling"' if calls else ""
-        yield f'<li id="L{number}"{mark}><code>{escape_html(line)}</code>'
+        yield f'<li id="L{number}"{mark}><code>{line}</code>'
         if calls:
             yield from _calls_at_line(calls, numbers)
         if fails and error is not None:

@@ -115,6 +115,8 @@ class Trace:
     resumed_from: str | None = None
     notes: tuple[str, ...] = ()
     """What the record does not have, and why."""
+    name: str | None = None
+    """The file that the script is in, where that is known."""
 
 
 Fields = Mapping[str, object]

@@ -55,8 +55,8 @@ def _page(trace: Trace) -> Iterator[str]:
     yield f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
     yield '<meta name="referrer" content="no-referrer"><meta name="color-scheme" content="light dark">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    run_id, status = (escape_attribute(truncate(text, MAX_NAME)) for text in (trace.run_id, trace.status))
-    yield f"<title>{run_id}: {status}</title>"
+    title, status = (escape_attribute(truncate(text, MAX_NAME)) for text in (trace.name or trace.run_id, trace.status))
+    yield f"<title>{title}: {status}</title>"
     yield f"<style>{style}</style></head><body>"
     yield from _head(trace)
     yield "<main>"
@@ -95,11 +95,12 @@ def _section(name: str, title: str, content: Iterator[str], more: str = "") -> I
 def _head(trace: Trace) -> Iterator[str]:
     mood = "good" if trace.status in _GOOD else "bad"
     yield '<header><div class="title"><div><p class="kind">CodeCall run</p>'
-    yield f"<h1><bdi>{escape_html(truncate(trace.run_id, MAX_NAME))}</bdi></h1></div>"
+    yield f"<h1><bdi>{escape_html(truncate(trace.name or trace.run_id, MAX_NAME))}</bdi></h1></div>"
     yield f'<span class="status {mood}">{escape_html(truncate(trace.status.replace("_", " "), MAX_NAME))}</span>'
     yield '<button type="button" id="theme" aria-pressed="false" hidden>Dark theme</button></div><dl class="facts">'
     when = None if trace.when is None else datetime.fromtimestamp(trace.when, UTC)
     facts = {
+        "Run": f"<code>{escape_html(truncate(trace.run_id, MAX_NAME))}</code>" if trace.name else "",
         "Began": "" if when is None else f"{when:%Y-%m-%d %H:%M:%S} UTC",
         "Took": "" if trace.duration_ms is None else format_duration(trace.duration_ms),
         "Calls": f"{len(trace.calls):,}",

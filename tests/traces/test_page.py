@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from codecall.traces import Trace, render
 from codecall.traces.chart import MAX_AT_LINE, MAX_BARS, MAX_CALLS, MAX_LANES, MAX_SCRIPT, axis_ticks, place_calls
 from codecall.traces.escape import MAX_VALUE, MAX_VALUES, escape_html, format_amount, format_duration
+from codecall.traces.highlight import CLASSES, highlight_lines
 from codecall.traces.model import ConsoleLine, LimitUsage, TraceCall, TraceValue
 from tests.traces.examples import ATTACKS, many, written
 
@@ -37,7 +38,7 @@ class Outline(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag not in VOID:
             self.open.append(tag)
-        if ("class", "odd") not in attrs:
+        if ("class", "odd") not in attrs and not (tag == "span" and attrs in ([("class", name)] for name in CLASSES)):
             known = {"class", "id", "href", "src", "style", "for", "role", "data-call"}
             self.elements.append((tag, tuple((name, value if name in known else "") for name, value in attrs)))
 
@@ -226,3 +227,28 @@ def test_limits_say_what_was_used_of_what():
         ("full", "100.000"),
     ]
     assert "not measured" in page
+
+
+def test_the_name_of_the_file_stands_in_the_title() -> None:
+    page = render(replace(written("return 1"), name="report<b>.js"))
+    assert "<title>report&lt;b&gt;.js: " in page
+    assert "<h1><bdi>report&lt;b&gt;.js</bdi></h1>" in page
+    assert written("return 1").run_id in page
+
+
+def test_scripts_are_coloured_line_by_line() -> None:
+    lines = ["const a = `one", "two`; /* three", "four */ return a1 + 12; // end", 'x = { if: "a\\"b" }']
+    assert highlight_lines(lines) == [
+        '<span class="keyword">const</span> a = <span class="text">`one</span>',
+        '<span class="text">two`</span>; <span class="comment">/* three</span>',
+        '<span class="comment">four */</span> <span class="keyword">return</span> a1 + <span class="number">12</span>; '
+        '<span class="comment">// end</span>',
+        'x = { if: <span class="text">&quot;a\\&quot;b&quot;</span> }',
+    ]
+
+
+@given(st.text(alphabet="ab/*`'\"\\\n1<& const", max_size=60))
+def test_colours_change_no_character(script: str) -> None:
+    lines = highlight_lines(script.split("\n"))
+    plain = [html.unescape(re.sub(r"<[^>]*>", "", line)) for line in lines]
+    assert plain == script.split("\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -75,6 +76,7 @@ async def run(
         console.print_rest(envelope.get("logs", ()))
     run_trace = await _recorded_trace(recorder, envelope.get("runId"))
     calls = call_rows(run_trace) if run_trace is not None else []
+    run_trace = run_trace and replace(run_trace, name=Path(source.name).name)
     page_error = await _write_page(run_trace, trace) if trace is not None and run_trace is not None else None
     shown = await _write_content(blocks, content)
     if as_json:

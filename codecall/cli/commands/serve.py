@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 from cyclopts import Group, Parameter
 
@@ -48,6 +49,9 @@ def serve(
     canonical_names: Annotated[
         bool, Parameter(group=_SHOWN, negative="", help="Call the meta-tools codecall:search and so on.")
     ] = False,
+    traces: Annotated[
+        Path | None, Parameter(group=_REACHED, help="A folder that gets a page of each run of a script.")
+    ] = None,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Parameter(group=_REACHED, help="What is logged, to standard error."),
@@ -68,6 +72,8 @@ def serve(
     )
     reached = {"transport": transport, "host": host, "port": port}
     options = _changed(options, reached, expose, preset, canonical=canonical_names)
+    if traces is not None:
+        options = _with_traces(options, traces.expanduser().absolute())
     if options.serve.transport == "stdio" and (unused := [word for word in ("host", "port") if reached[word]]):
         said = " and ".join(f"--{word}" for word in unused)
         output.warn(f"warning: {said}: not used over stdio; --transport http listens there")
@@ -94,3 +100,28 @@ def _changed(
         plugin.pop("toolNameSeparator", None)
         plugin["tool_name_separator"] = ":"
     return options.model_copy(update={**changed, "codecall": plugin})
+
+
+_SHOWN_ON_PAGES: Final = ("sinks", "include_arguments", "includeArguments", "include_results", "includeResults")
+"""Options of the records, in both spellings, that pages of runs decide."""
+
+
+def _with_traces(options: GatewayOptions, folder: Path) -> GatewayOptions:
+    """The options with records of runs that go to pages in `folder`, scripts and values included.
+
+    Raises:
+        CodeCallError: the folder cannot be created.
+    """
+    from codecall.errors import CodeCallError
+    from codecall.files import make_private_folders
+    from codecall.traces.records import TraceSink
+
+    try:
+        make_private_folders(folder)
+        sink = TraceSink(folder)
+    except OSError as failure:
+        raise CodeCallError(f"Cannot write to {folder}: {failure.strerror}", code="CANNOT_WRITE") from None
+    audit = cast("Mapping[str, object]", options.codecall.get("audit") or {})
+    shown = {"sinks": [sink], "include_arguments": True, "include_results": True}
+    kept = {name: value for name, value in audit.items() if name not in _SHOWN_ON_PAGES}
+    return options.model_copy(update={"codecall": {**options.codecall, "audit": {**kept, **shown}}})

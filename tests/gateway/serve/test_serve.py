@@ -112,6 +112,20 @@ def test_what_auto_has_chosen_is_said_once_with_the_reason(tmp_path: Path, ended
         assert logged.count("\n") == (1 if chosen else 0)
 
 
+def test_runs_leave_pages_where_nothing_keeps_a_record(tmp_path: Path, ended: list[Served]):
+    served = Served(sys.executable, tmp_path, "--expose", "always", "--traces", str(tmp_path / "pages"))
+    ended.append(served)
+    script = "return await alpha.get_customer_5({ id: '7' })"
+    call = {"name": "codecall_execute", "arguments": {"script": script}}
+    served.say(initialize(), INITIALIZED, request(2, "tools/call", call))
+    assert served.hear(2)["result"]["structuredContent"]["status"] == "ok"
+    assert served.end() == (0, "", "")
+    (page,) = (tmp_path / "pages").iterdir()
+    text = page.read_text(encoding="utf-8")
+    assert "alpha_get_customer_5" in text
+    assert '<span class="keyword">return</span>' in text
+
+
 WATCHED = """
 import sys
 from opentelemetry import trace

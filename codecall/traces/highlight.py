@@ -1,0 +1,89 @@
+"""Colours for the script of a page: comments, texts, numbers and keywords, found by their look alone.
+
+Nothing but colours depends on it, so it need not parse: a regular expression may look like a comment.
+Each character of the script is kept, and read once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from codecall.traces.escape import escape_html
+
+CLASSES: Final = ("comment", "text", "number", "keyword")
+"""Classes of the elements that the page colours."""
+
+_KEYWORDS: Final = [
+    "async",
+    "await",
+    "break",
+    "case",
+    "catch",
+    "class",
+    "const",
+    "continue",
+    "default",
+    "delete",
+    "do",
+    "else",
+    "extends",
+    "false",
+    "finally",
+    "for",
+    "from",
+    "function",
+    "get",
+    "if",
+    "in",
+    "instanceof",
+    "interface",
+    "let",
+    "new",
+    "null",
+    "of",
+    "return",
+    "set",
+    "static",
+    "super",
+    "switch",
+    "this",
+    "throw",
+    "true",
+    "try",
+    "type",
+    "typeof",
+    "undefined",
+    "var",
+    "void",
+    "while",
+    "yield",
+]
+
+_TOKEN: Final = re.compile(
+    r"(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))"
+    r"|(?P<text>\"(?:[^\"\\\n]|\\.)*\"?|'(?:[^'\\\n]|\\.)*'?|`(?:[^`\\]|\\.)*`?)"
+    r"|(?P<number>\b[0-9][\w.]*)"
+    rf"|(?P<keyword>\b(?:{'|'.join(_KEYWORDS)})\b(?!\s*:))"
+    r"|[\w$]+",
+    re.DOTALL,
+)
+
+
+def highlight_lines(lines: Sequence[str]) -> list[str]:
+    """The lines of a script as HTML, each with whole elements: what spans lines is coloured in each of them."""
+    script, at = "\n".join(lines), 0
+    parts: list[str] = []
+    for token in _TOKEN.finditer(script):
+        if token.lastgroup is None:
+            continue
+        parts.append(escape_html(script[at : token.start()]))
+        parts.append("\n".join(_coloured(part, token.lastgroup) for part in token[0].split("\n")))
+        at = token.end()
+    parts.append(escape_html(script[at:]))
+    return "".join(parts).split("\n")
+
+
+def _coloured(text: str, name: str) -> str:
+    return f'<span class="{name}">{escape_html(text)}</span>' if text else ""
