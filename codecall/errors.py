@@ -277,7 +277,9 @@ class ToolCallError(CodeCallError):
         return {**self.subject(), "details": self.details, "retryAfterMs": self.retry_after_ms}
 
     def subject(self) -> dict[str, str]:
-        """Returns what was called: `toolName`, and the same as `resource`, `prompt` or `result` for anything else."""
+        """Returns what was called: `toolName`, and the same as `resource` or `prompt`; only `result` for a result."""
+        if self.called == "result":
+            return {"result": self.tool_name}
         names = {"toolName": self.tool_name}
         return names if self.called == "tool" else {**names, self.called: self.tool_name}
 

@@ -227,7 +227,7 @@ def examples() -> Iterator[tuple[CodeCallError, dict[str, object]]]:
     )
     yield (
         ResultNotFoundError("m", tool_name="r", called="result"),
-        {"code": "RESULT_NOT_FOUND", "source": "tool", "message": "m", "toolName": "r", "result": "r"},
+        {"code": "RESULT_NOT_FOUND", "source": "tool", "message": "m", "result": "r"},
     )
     yield (
         RateLimitedError("m", tool_name="t", retry_after_ms=5),

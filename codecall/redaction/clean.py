@@ -159,17 +159,15 @@ def is_secret_name(name: str) -> bool:
 
 
 def clean_error(error: CodeCallError, options: SanitizationOptions) -> None:
-    """Clean every text that `error` takes into its envelope: message, hint and line, an error's name, a tool's details.
+    """Clean every text that `error` takes into its envelope: message and hint, an error's name, a tool's details.
 
-    Doing it twice changes nothing more.
+    The script's line stays as it was sent: whoever reads it has written it. Doing it twice changes nothing more.
     """
     # What a script says, or is quoted with.
     clean = partial(clean_text, options=options, environment=not isinstance(error, ScriptError | ScriptRefused))
     error.message = clean(error.message)
     if error.hint is not None:
         error.hint = clean(error.hint)
-    if error.excerpt is not None:
-        error.excerpt = clean_text(error.excerpt, options, environment=False)
     if isinstance(error, ScriptError):
         error.name = clean(error.name)
     elif isinstance(error, ToolCallError) and error.details is not None:

@@ -273,6 +273,9 @@ async def test_without_the_option_nothing_is_kept() -> None:
         assert failure["message"].endswith("the limit is 2000 bytes")
         failure = await error(client, "await getResult('res_1')")
         assert (failure["code"], failure["hint"][:30]) == ("RESULT_NOT_FOUND", "No results are kept here: retu")
+        assert (failure["result"], "toolName" in failure) == ("res_1", False)
+        caught = await value(client, "return (await getResult('res_1', { throwOnError: false })).error")
+        assert (caught["result"], "toolName" in caught) == ("res_1", False)
         assert await client.list_resource_templates() == []
         with pytest.raises(MCPError, match="Resource not found"):
             await client.read_resource("codecall://results/res_1")

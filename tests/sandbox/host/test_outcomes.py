@@ -87,7 +87,8 @@ async def test_every_failure_that_has_a_place_shows_its_line(line: str, code: st
     assert error["hint"]
 
 
-async def test_a_line_loses_what_messages_lose(enclave: Enclave) -> None:
+async def test_a_line_of_the_script_is_the_one_that_was_sent(enclave: Enclave) -> None:
     result = await enclave.execute("throw new Error('see /home/ann/.ssh/id_rsa')")
     assert result.error is not None
-    assert result.error.excerpt == "throw new Error('see [path]')"
+    assert result.error.excerpt == "throw new Error('see /home/ann/.ssh/id_rsa')"
+    assert result.error.message == "see [path]"

@@ -4,6 +4,7 @@ the script did not await."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -126,10 +127,11 @@ class CallWarnings:
         message = f"{error.get('message', '')!s:.{MAX_MESSAGE}} ({error.get('code')})"
         return f"{self._call_text(call)} was not awaited, and failed: {message}. {_AWAIT_IT}"
 
-    def at_end(self) -> list[str]:
-        """Warnings about the calls the script has not waited for."""
+    def at_end(self, raced: Sequence[int]) -> list[str]:
+        """Warnings about the calls the script has not waited for. It wanted one at most of those that `raced`."""
         warnings = [self.unawaited_failure(call.number) for call in self._failed_statements()]
-        running = [call for call in self._calls.open_calls.values() if not call.failed]
+        calls = self._calls.open_calls.items()
+        running = [call for number, call in calls if not call.failed and number not in raced]
         if running:
             names = ", ".join(map(self._call_text, running[:MAX_WARNED_CALLS]))
             more = f" and {len(running) - MAX_WARNED_CALLS} more" if len(running) > MAX_WARNED_CALLS else ""

@@ -56,6 +56,8 @@ class Ending(msgspec.Struct):
     """What was shortened in its value."""
     kind: str
     """`typeof` of its value."""
+    raced: list[int]
+    """Numbers of calls of which the script wanted only the first to end."""
     empty_lists: int
     """Lists in its value that have items, none of them a value."""
     missing: list[str]

@@ -80,11 +80,15 @@
   // The stack at this point of the script. With the stack or the heap exhausted there may be no room to create the error.
   const currentStack = () => { try { return stackText(new GlobalError()); } catch { return ''; } };
 
+  // The host hears of steps every few thousand of them, and of the last ones here. There may be no room on the stack.
+  const reportSteps = () => { try { $checkpoint(stepsSoFar()); } catch { /* it knows them until then */ } };
+
   // Ends the script. What is thrown can be caught, but every loop turn, function entry and runtime call throws again,
   // and the host runs no further job.
   function stop(code, detail) {
     if (!stopped) {
       stopped = true;
+      reportSteps();
       poison();
       $stop(code, detail === undefined ? '""' : stringify(toWellFormed(slice(toText(detail), 0, 1000))), currentStack());
     }
@@ -336,7 +340,7 @@
   let references;
   const pendingCalls = new GlobalMap();
   const toolErrors = new GlobalWeakMap();
-  const EXTRAS = ['resource', 'prompt', 'result', 'details', 'retryAfterMs'];
+  const EXTRAS = ['toolName', 'resource', 'prompt', 'result', 'details', 'retryAfterMs'];
   let calls = 0;
 
   function isMetaTool(name) {
@@ -347,7 +351,6 @@
     const error = new GlobalError(answer.message);
     put(error, 'name', 'ToolError');
     put(error, 'code', answer.code);
-    put(error, 'toolName', answer.toolName);
     for (let index = 0; index < EXTRAS.length; index++) {
       if (hasOwn(answer, EXTRAS[index])) put(error, EXTRAS[index], answer[EXTRAS[index]]);
     }
@@ -372,6 +375,7 @@
   // Scripts get arrow functions only: these have no `prototype`, and none is a constructor.
   function request({ kind, functionName, what, maxName, handle }, name, input, options) {
     guardStopped();
+    let made;
     const promise = new GlobalPromise((resolve, reject) => {
       if (typeof name !== 'string') {
         throw new GlobalTypeError(`${functionName} needs ${what} as text, got ${name === null ? 'null' : typeof name}`);
@@ -392,11 +396,11 @@
       }
       if (calls >= config.maxToolCalls) stop('TOOL_CALL_LIMIT');
       const place = currentStack();
-      const call = ++calls;
+      const call = made = ++calls;
       mapSet(pendingCalls, call, { __proto__: null, resolve, reject, throwOnError, name });
       $post(call, kind, stringify(data), stringify({ __proto__: null, name: toWellFormed(name), stack: place, wrapped: !throwOnError, reference }));
     });
-    if (typeof name === 'string') weakSet(origins, promise, { __proto__: null, functionName, name });
+    if (typeof name === 'string') weakSet(origins, promise, { __proto__: null, functionName, name, call: made });
     return promise;
   }
   const TOOL = { kind: 'tool', functionName: 'callTool', what: 'a tool name', maxName: config.maxName };
@@ -409,6 +413,15 @@
   const readResource = (uri, options, third) => request(RESOURCE, uri, undefined, third === undefined ? options : third);
   const getPrompt = (name, input, options) => request(PROMPT, name, input, options);
   const getResult = (handle, part, third) => request(RESULT, handle, part, third === undefined ? part : third);
+  // Calls that one of several was waited for: the others may be without their answers at the end.
+  const raced = [];
+  function noteRaced(promises) {
+    for (let index = 0; index < promises.length && index < config.maxToolCalls; index++) {
+      const own = getOwnPropertyDescriptor(promises, index);
+      const origin = own !== undefined && typeof own.value === 'object' && own.value !== null ? weakGet(origins, own.value) : undefined;
+      if (origin !== undefined && origin.call !== undefined && raced.length < config.maxToolCalls) append(raced, origin.call);
+    }
+  }
   function settle(call, ok, payload, reference, large) {
     const entry = mapGet(pendingCalls, call);
     mapDelete(pendingCalls, call);
@@ -416,8 +429,8 @@
     if (ok) entry.resolve(entry.throwOnError ? value : { success: true, data: value });
     else if (entry.throwOnError) entry.reject(toolError(call, value));
     else {
-      const { code, message, toolName } = value;
-      const error = { code, message, toolName };
+      const { code, message } = value;
+      const error = { code, message };
       for (let index = 0; index < EXTRAS.length; index++) {
         if (hasOwn(value, EXTRAS[index])) put(error, EXTRAS[index], value[EXTRAS[index]]);
       }
@@ -498,8 +511,17 @@
       }
       append(work, task);
     }
-    let width = typeof options === 'object' && options !== null ? options.maxConcurrency : undefined;
-    width = typeof width === 'number' && width >= 1 ? floor(width) : 10;
+    let width = 10;
+    if (options !== undefined && options !== null) {
+      const keys = typeof options === 'object' ? ownKeys(options) : [options];
+      for (let index = 0; index < keys.length; index++) {
+        if (keys[index] !== 'maxConcurrency') throw new GlobalTypeError(`__safe_parallel has no option '${bounded(textOf(keys[index]), 100)}'; there is maxConcurrency: __safe_parallel(functions, { maxConcurrency: 5 })`);
+      }
+      if (options.maxConcurrency !== undefined) width = options.maxConcurrency;
+      if (typeof width !== 'number' || !(width >= 1) || floor(width) !== width) {
+        throw new GlobalTypeError(`__safe_parallel needs a whole number from 1 for its option 'maxConcurrency', got ${bounded(textOf(width), 100)}`);
+      }
+    }
     if (width > 20) width = 20;
     const results = [], failures = [];
     for (let index = 0; index < total; index++) append(results, undefined);
@@ -598,6 +620,7 @@
   // ---- the run ------------------------------------------------------------------------------------------------
   function fail(error) {
     if (stopped) return;
+    reportSteps();
     const report = { kind: 'value', name: 'Error', message: '', stack: '' };
     if (isEngineFault(error)) report.kind = 'memory';
     if (typeof error === 'object' && error !== null) {
@@ -626,7 +649,8 @@
       const work = encoder(false, true);
       const data = work.encode(value);
       if (work.pending.length === 0) {
-        $finish(data === DROP ? 'null' : stringify(data), stringify({ __proto__: null, notes: work.notes, kind: typeof value, ...work.gaps() }));
+        reportSteps();
+        $finish(data === DROP ? 'null' : stringify(data), stringify({ __proto__: null, notes: work.notes, kind: typeof value, raced, ...work.gaps() }));
         return;
       }
       value = await resolved(value, new GlobalMap());
@@ -810,7 +834,11 @@
     // Called on a class of the script, they would pass it every error, limits included: so their `this` is fixed.
     each(['all', 'allSettled', 'any', 'race', 'reject', 'resolve', 'withResolvers'], (name) => {
       const native = GlobalPromise[name];
-      install(GlobalPromise, name, freeze((...args) => apply(native, GlobalPromise, args)));
+      const races = name === 'race' || name === 'any';
+      install(GlobalPromise, name, freeze((...args) => {
+        if (races && isArray(args[0])) noteRaced(args[0]);
+        return apply(native, GlobalPromise, args);
+      }));
     });
     install(JSON, 'parse', freeze({
       parse(text, reviver) {

@@ -96,6 +96,8 @@ class Realm:
         """Loop turns and function entries at the last check."""
         self.started = False
         """Whether a script has run in it."""
+        self._raced = frozenset[int]()
+        """Calls of a script that has ended, of which it wanted only the first to end."""
         self._console_calls = 0
         self._console_bytes = 0
         self._console_full = False
@@ -159,7 +161,7 @@ class Realm:
             if self._has_failed():
                 continue
             self._calls.add_answer(answer)
-            if self.outcome is not None and not answer.ok:
+            if self.outcome is not None and not answer.ok and answer.call not in self._raced:
                 self.outcome.warnings.append(self._call_warnings().unawaited_failure(answer.call))
             large = has_large_integer(answer.payload)
             self._turn("settle", answer.call, answer.ok, answer.payload, answer.reference, large)
@@ -227,6 +229,7 @@ class Realm:
         self._end(ScriptOutcome(failure=failure, reusable=code != "WORKER_MEMORY_EXCEEDED"))
 
     def _never_settles(self) -> None:
+        self.count_steps()
         # A promise is also left unsettled by an engine without the memory to settle it.
         self._stop("WORKER_MEMORY_EXCEEDED" if self._host_exhausted() else "DEADLOCK")
 
@@ -293,7 +296,8 @@ class Realm:
             self._stop("OUTPUT_LIMIT", size)
         else:
             ending = _decode_json(report, type=Ending)
-            warnings = [*ending.notes, *self._call_warnings().at_end()]
+            warnings = [*ending.notes, *self._call_warnings().at_end(ending.raced)]
+            self._raced = frozenset(ending.raced)
             program = self._program
             if program is not None and (ending.lacks_values or program.ending.silent_callbacks):
                 warnings += nothing_returned(program, self._calls, ending, self._room_ms)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import anyio
 import pytest
 
 from codecall.sandbox.enclave import Enclave
@@ -262,3 +263,54 @@ async def test_an_unawaited_call_that_fails_is_reported(enclave: Enclave) -> Non
     result = await enclave.execute("callTool('fails', {}); return 1", tool_handler=answer)
     assert result.value == 1
     assert any("upstream is down" in warning for warning in result.warnings)
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "steps"),
+    [
+        ("for (let i = 0; i < 30; i++) {}\nthrow new Error('x')", "EXECUTION_ERROR", 30),
+        ("for (let i = 0; i < 1e9; i++) {}", "ITERATION_LIMIT", 5_001),
+        ("for (let i = 0; i < 30; i++) {}\nawait new Promise(() => {})", "DEADLOCK", 31),
+        ("for (let i = 0; i < 101; i++) await callTool('text', {})", "TOOL_CALL_LIMIT", 101),
+        ("for (let i = 0; i < 30; i++) {}\nreturn Array(99).fill('x'.repeat(90_000))", "OUTPUT_LIMIT", 30),
+    ],
+)
+async def test_the_steps_of_a_script_that_failed_are_all_counted(
+    enclave: Enclave, script: str, code: str, steps: int
+) -> None:
+    result = await enclave.execute(script, tool_handler=answer)
+    assert result.error is not None
+    assert (result.error.code, result.stats.steps) == (code, steps)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "{ maxConcurency: 3 }",
+        "{ maxConcurrency: 0 }",
+        "{ maxConcurrency: -1 }",
+        "{ maxConcurrency: '3' }",
+        "{ maxConcurrency: 1.5 }",
+        "3",
+    ],
+)
+async def test_options_of_safe_parallel_that_mean_nothing_are_refused(enclave: Enclave, options: str) -> None:
+    result = await enclave.execute(f"return __safe_parallel([() => 1], {options})", tool_handler=answer)
+    assert result.error is not None
+    assert "maxConcurrency" in result.error.message
+
+
+@pytest.mark.parametrize("how", ["race", "any"])
+async def test_a_call_that_lost_a_race_is_not_warned_of(how: str) -> None:
+    async def tool(name: str, arguments: dict[str, Any]) -> str:
+        await anyio.sleep_forever() if name == "slow" else None
+        return name
+
+    script = f"return Promise.{how}([callTool('slow', {{}}), callTool('quick', {{}})])"
+    async with Enclave("secure", tool_call_timeout_ms=1_000) as enclave:
+        result = await enclave.execute(script, tool_handler=tool)
+        other = await enclave.execute(f"callTool('slow', {{}}); {script}", tool_handler=tool)
+    assert (result.value, result.warnings) == ("quick", ())
+    without, failed = other.warnings
+    assert without.startswith("The script ended without the values of slow (line 1): not awaited")
+    assert failed.startswith("slow (line 1) was not awaited, and failed")
