@@ -10,11 +10,13 @@ names no block of this run is data like any other.
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Self, TypeAlias, cast
 
 import anyio.to_thread
+from fastmcp.resources import ResourceContent
 from mcp_types import (
     AudioContent,
     BlobResourceContents,
@@ -23,6 +25,7 @@ from mcp_types import (
     ImageContent,
     ResourceLink,
     TextContent,
+    TextResourceContents,
 )
 
 from codecall.catalog.entries import JsonObject
@@ -39,6 +42,10 @@ VALUES_PER_PAUSE: Final = 2_000
 WINDOW: Final = 64 * 1024
 """Characters of a result that are searched for references in one go."""
 
+_BASE64_BYTES: Final = 3 * 64 * 1024
+"""Bytes that are encoded in one call, which holds the interpreter: a multiple of three."""
+
+_DEFAULT_MIME_TYPE: Final = "application/octet-stream"
 _REFERENCE_CHARS: Final = 46
 _HANDLE_KEYS: Final = frozenset({"type", "mimeType", "bytes", "uri", "name", "text", "ref"})
 _DATA_URI_END: Final = ";base64,"
@@ -289,6 +296,28 @@ async def _references(text: str) -> AsyncIterator[str]:
             yield match[0]
 
 
+def resource_blocks(contents: Sequence[ResourceContent], uri: str) -> list[ContentBlock]:
+    """The contents of a resource as content blocks: pictures, sounds, other files and texts."""
+    return [_content_block(item, uri) for item in contents]
+
+
+def _content_block(item: ResourceContent, uri: str) -> ContentBlock:
+    if isinstance(item.content, str):
+        text = TextResourceContents(uri=uri, mime_type=item.mime_type, text=item.content)
+        return EmbeddedResource(type="resource", resource=text)
+    mime_type = item.mime_type or _DEFAULT_MIME_TYPE
+    data = "".join(
+        base64.b64encode(item.content[start : start + _BASE64_BYTES]).decode()
+        for start in range(0, len(item.content), _BASE64_BYTES)
+    )
+    kind = mime_type.partition("/")[0]
+    if kind == "image":
+        return ImageContent(type="image", data=data, mime_type=mime_type)
+    if kind == "audio":
+        return AudioContent(type="audio", data=data, mime_type=mime_type)
+    return EmbeddedResource(type="resource", resource=BlobResourceContents(uri=uri, mime_type=mime_type, blob=data))
+
+
 def is_data(block: ContentBlock) -> bool:
     """Whether a block has bytes that its description does not have."""
     if isinstance(block, EmbeddedResource):
@@ -322,7 +351,7 @@ def _without_payload(block: ContentBlock) -> bytes:
 def _mime_type(block: ContentBlock) -> str:
     """The type of a block's bytes."""
     found = block.resource.mime_type if isinstance(block, EmbeddedResource) else getattr(block, "mime_type", None)
-    return str(found or "application/octet-stream")
+    return str(found or _DEFAULT_MIME_TYPE)
 
 
 def _place(node: SchemaNode, path: _Path) -> SchemaNode:

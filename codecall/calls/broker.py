@@ -24,7 +24,6 @@ from fastmcp.resources import ResourceResult
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.versions import VersionSpec
 from mcp import MCPError
-from mcp_types import ContentBlock
 
 from codecall.calls.access import AccessPolicy, ComponentLookup, RequestNamespaces, ToolLookup
 from codecall.calls.blocks import BlockInputError, BlockKeeper, BlocksTooLarge
@@ -245,7 +244,7 @@ class Broker:
         request = call_tool(self._server, entry.name, arguments, _version(entry.version))
         result = await self._result(request, entry, arguments)
         wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
-        blocks = self._blocks_for(result.content)
+        blocks = self._blocks_for(has_others_than_texts(result.content))
         json = to_json(result, wrapped=wrapped, max_bytes=max_bytes, blocks=blocks)
         value = await self._value_json(json, entry, max_bytes)
         if self._on_result is not None:
@@ -258,7 +257,8 @@ class Broker:
         check_nesting(entry)
         request = self._server.read_resource(resource.uri, version=_version(resource.version))
         result: ResourceResult = await self._result(request, entry, {})
-        return await self._value_json(resource_json(result, resource.uri, max_bytes), entry, max_bytes)
+        blocks = self._blocks_for(any(isinstance(item.content, bytes) for item in result.contents))
+        return await self._value_json(resource_json(result, resource.uri, max_bytes, blocks), entry, max_bytes)
 
     async def _prompt(self, name: str, arguments: dict[str, object], max_bytes: int) -> str:
         entry = await self._access.admit_prompt(name)
@@ -267,12 +267,12 @@ class Broker:
         texts = {key: value if isinstance(value, str) else _json(value) for key, value in arguments.items()}
         request = self._server.render_prompt(entry.name, texts, version=_version(entry.version))
         result: PromptResult = await self._result(request, entry, texts)
-        blocks = self._blocks_for([message.content for message in result.messages])
+        blocks = self._blocks_for(has_others_than_texts([message.content for message in result.messages]))
         return await self._value_json(prompt_json(result, max_bytes, blocks), entry, max_bytes)
 
-    def _blocks_for(self, content: Sequence[ContentBlock]) -> BlockKeeper | None:
-        """The store for the content blocks of a result; None if they are all texts."""
-        if self._create_blocks is None or not has_others_than_texts(content):
+    def _blocks_for(self, has_blocks: bool) -> BlockKeeper | None:
+        """The store for the content blocks of a result; None if it has none."""
+        if self._create_blocks is None or not has_blocks:
             return None
         self.blocks = self.blocks or self._create_blocks()
         return self.blocks

@@ -11,7 +11,6 @@ the interpreter lock to its end.
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +19,7 @@ from typing import Any, Final, NoReturn, Protocol, cast
 import anyio.to_thread
 import msgspec
 from fastmcp.prompts import PromptResult
-from fastmcp.resources import ResourceContent, ResourceResult
+from fastmcp.resources import ResourceResult
 from mcp_types import (
     AudioContent,
     BlobResourceContents,
@@ -31,6 +30,7 @@ from mcp_types import (
     TextContent,
 )
 
+from codecall.calls.blocks import resource_blocks
 from codecall.catalog.entries import JsonObject
 from codecall.jsonio.decode import encode_exactly
 
@@ -130,13 +130,14 @@ async def to_json(result: McpToolResult, *, wrapped: bool, max_bytes: int, block
     return check_size(text, max_bytes) if is_json(text) else await encode(text, max_bytes)
 
 
-async def resource_json(result: ResourceResult, uri: str, max_bytes: int) -> str:
-    """The value of a resource as JSON text.
+async def resource_json(result: ResourceResult, uri: str, max_bytes: int, blocks: Blocks | None = None) -> str:
+    """The value of a resource as JSON text. Contents that are bytes are content blocks, as those of a tool.
 
     Args:
         result: the result of FastMCP's `read_resource`.
         uri: the URI of the resource.
         max_bytes: UTF-8 bytes the text may have.
+        blocks: keeps contents that are bytes.
 
     Raises:
         ValueTooLarge: the text would have more.
@@ -144,8 +145,8 @@ async def resource_json(result: ResourceResult, uri: str, max_bytes: int) -> str
     """
     contents = result.contents
     size = sum(len(item.content) for item in contents)
-    if size > max_bytes:
-        raise ValueTooLarge(size)
+    if (texts := sum(len(item.content) for item in contents if isinstance(item.content, str))) > max_bytes:
+        raise ValueTooLarge(texts)
     if not contents:
         return "null"
     only = contents[0]
@@ -153,10 +154,11 @@ async def resource_json(result: ResourceResult, uri: str, max_bytes: int) -> str
         text = only.content
         return check_size(text, max_bytes) if _is_json_content(text, only.mime_type) else await encode(text, max_bytes)
     if size > PIECE_CHARS or len(contents) > MAX_INLINE_CONTENTS:
-        value = await anyio.to_thread.run_sync(_resource_value, contents, uri)
+        converted = await anyio.to_thread.run_sync(resource_blocks, contents, uri)
     else:
-        value = _resource_value(contents, uri)
-    return await encode(value, max_bytes)
+        converted = resource_blocks(contents, uri)
+    values = await _blocks_json(converted, blocks)
+    return await encode(values[0] if len(values) == 1 else values, max_bytes)
 
 
 async def prompt_json(result: PromptResult, max_bytes: int, blocks: Blocks | None = None) -> str:
@@ -297,18 +299,6 @@ def _embedded_json(block: EmbeddedResource) -> JsonObject:
 
 def _without_none(**fields: object) -> JsonObject:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def _resource_value(contents: Sequence[ResourceContent], uri: str) -> object:
-    if len(contents) == 1:
-        return _content_json(contents[0])
-    return [{"uri": uri, **_content_json(item)} for item in contents]
-
-
-def _content_json(item: ResourceContent) -> JsonObject:
-    if isinstance(item.content, str):
-        return {"mimeType": item.mime_type, "text": item.content}
-    return {"mimeType": item.mime_type, "blob": base64.b64encode(item.content).decode()}
 
 
 def _is_json_content(text: str, mime_type: str | None) -> bool:

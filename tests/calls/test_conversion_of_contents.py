@@ -11,6 +11,7 @@ from fastmcp.prompts import Message, PromptResult
 from fastmcp.resources import ResourceContent, ResourceResult
 from mcp_types import EmbeddedResource, ImageContent, TextResourceContents
 
+from codecall.calls.blocks import BlockLimits, BlockStore
 from codecall.calls.conversion import ValueTooLarge, prompt_json, resource_json
 
 MIB = 1024 * 1024
@@ -51,16 +52,26 @@ async def test_one_text(text: str, mime_type: str | None, seen: object) -> None:
 async def test_bytes() -> None:
     data = bytes(range(256))
     seen = await value(ResourceContent(data, mime_type="image/png"))
-    assert seen == {"mimeType": "image/png", "blob": base64.b64encode(data).decode()}
-    assert (await value(ResourceContent(b"")))["blob"] == ""
+    assert seen == {"type": "image", "mimeType": "image/png", "bytes": 256}
+    assert await value(ResourceContent(data, mime_type="audio/wav")) == {
+        "type": "audio",
+        "mimeType": "audio/wav",
+        "bytes": 256,
+    }
+    assert await value(ResourceContent(b"")) == {
+        "type": "resource",
+        "uri": "data://x",
+        "mimeType": "application/octet-stream",
+        "bytes": 0,
+    }
 
 
 async def test_several_contents_stay_as_they_are() -> None:
     seen = await value(ResourceContent({"a": 1}), ResourceContent(b"x"), ResourceContent("[1]"))
     assert seen == [
-        {"uri": "data://x", "mimeType": "application/json", "text": '{"a":1}'},
-        {"uri": "data://x", "mimeType": "application/octet-stream", "blob": "eA=="},
-        {"uri": "data://x", "mimeType": "text/plain", "text": "[1]"},
+        {"type": "resource", "uri": "data://x", "mimeType": "application/json", "text": '{"a":1}'},
+        {"type": "resource", "uri": "data://x", "mimeType": "application/octet-stream", "bytes": 1},
+        {"type": "resource", "uri": "data://x", "mimeType": "text/plain", "text": "[1]"},
     ]
 
 
@@ -74,7 +85,6 @@ async def test_no_contents() -> None:
         (ResourceContent("x" * 1000),),
         (ResourceContent("é" * 600),),
         (ResourceContent('{"a": "' + "é" * 600 + '"}'),),
-        (ResourceContent(b"x" * 800),),
         (ResourceContent("x" * 600), ResourceContent("y" * 600)),
     ],
 )
@@ -84,10 +94,16 @@ async def test_what_is_too_large(contents: tuple[ResourceContent, ...]) -> None:
     assert raised.value.size >= 1000
 
 
-async def test_large_data_is_encoded_whole() -> None:
-    data = bytes(3 * MIB)
-    seen = await value(ResourceContent(data), most=8 * MIB)
-    assert len(base64.b64decode(seen["blob"])) == len(data)
+@pytest.mark.parametrize("size", [1, 3 * 64 * 1024 - 1, 3 * MIB + 1])
+async def test_bytes_are_kept_whole_whatever_the_script_may_take(size: int) -> None:
+    data, store = bytes(range(251)) * (size // 251 + 1), BlockStore(BlockLimits(1, 8 * MIB, 8 * MIB), "ann")
+    result = ResourceResult([ResourceContent(data[:size], mime_type="image/png")])
+    seen = json.loads(await resource_json(result, "data://x", 1000, store))
+    reference = seen.pop("ref")
+    assert seen == {"type": "image", "mimeType": "image/png", "bytes": size}
+    (block,) = store.content([reference])
+    assert isinstance(block, ImageContent)
+    assert base64.b64decode(block.data) == data[:size]
 
 
 async def test_a_prompt() -> None:

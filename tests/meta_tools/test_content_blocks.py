@@ -54,6 +54,8 @@ class Studio:
             *(self.numbered, self.store, self.fail, self.say),
         ):
             self.server.tool(method)
+        self.server.resource("studio://logo", mime_type="image/png")(lambda: PICTURE)
+        self.server.resource("studio://report", mime_type="application/pdf")(lambda: FILE)
         defaults: dict[str, Any] = {"vm": {"preset": "secure"}, "pool": {"min_workers": 0}}
         CodeCallPlugin.init(**defaults | options).install(self.server)
 
@@ -495,3 +497,29 @@ async def test_a_resumed_run_asks_for_pictures_again_and_repeats_no_call_that_wa
 async def test_a_script_may_have_an_emit_of_its_own() -> None:
     envelope, _ = await Studio().run("const emit = (value) => value + 1; return emit(1)")
     assert envelope["result"] == 2
+
+
+async def test_a_resource_that_is_bytes_is_a_block() -> None:
+    studio = Studio()
+    script = """
+        const [logo, report] = [await readResource('studio://logo'), await readResource('studio://report')];
+        emit(logo);
+        await store({ data: logo, image: logo, url: report });
+        return [Object.keys(logo), report];
+    """
+    envelope, (logo, report) = await studio.run(script)
+    keys, seen = envelope["result"]
+    assert keys == ["type", "mimeType", "bytes", "ref"]
+    assert (seen["type"], seen["uri"], seen["bytes"]) == ("resource", "studio://report", len(FILE))
+    assert isinstance(logo, ImageContent)
+    assert (bytes_of(logo), bytes_of(report)) == (PICTURE, FILE)
+    (taken,) = studio.taken
+    assert (taken["data"], bytes_of(taken["image"])) == (DATA, PICTURE)
+    assert taken["url"] == f"data:application/pdf;base64,{base64.b64encode(FILE).decode()}"
+
+
+async def test_a_resource_beyond_the_limit_of_blocks_fails_its_call() -> None:
+    studio = Studio(vm={"preset": "secure", "max_content_bytes": 100})
+    script = "return (await readResource('studio://logo', { throwOnError: false })).error.code"
+    envelope, _ = await studio.run(script)
+    assert envelope["result"] == "MESSAGE_TOO_LARGE"

@@ -150,7 +150,8 @@ async def test_a_script_reads_and_prompts(shop: Any) -> None:
           readResource('data://hours'), readResource(`orders://${codecallContext.order}/note`),
           readResource('data://logo'), getPrompt('letter', { customer: 'Ada' }), callTool('users_list', { limit: 1 }),
         ]);
-        return { hours, note, logo, text: prompt.messages[0].content, description: prompt.description, users };
+        const image = [logo.mimeType, logo.bytes];
+        return { hours, note, image, text: prompt.messages[0].content, description: prompt.description, users };
         """,
         context={"order": "o 1"},
     )
@@ -158,7 +159,7 @@ async def test_a_script_reads_and_prompts(shop: Any) -> None:
     assert envelope["result"] == {
         "hours": {"monday": "9-17"},
         "note": "note of o 1",
-        "logo": {"mimeType": "image/png", "blob": "iVBORw=="},
+        "image": ["image/png", 4],
         "text": "Write to Ada, kind",
         "description": "Write a letter to a customer.",
         "users": [{"id": 0, "name": "user 0"}],
