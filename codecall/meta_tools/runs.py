@@ -170,6 +170,9 @@ async def _memory(
     from codecall.resume.replay import RunMemory  # few servers keep runs
 
     lasts_s = limits.max_duration_ms / 1000
+    if (asking := options.approvals) is not None:
+        # Its time stands still while a person is asked.
+        lasts_s += asking.max_questions * asking.wait_s
     memory = RunMemory(options.resume, run_id=info.run_id, owner=info.caller, lasts_s=lasts_s, admit=broker.admit)
     # A task whose server was killed starts again under the same id; what it had resumed itself is in its own record.
     restarted = context.task_id is not None and await memory.resume(info.run_id, already_ended=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fastmcp import Client
+from key_value.aio.stores.memory import MemoryStore
 
 from codecall import ApprovalRequest, Decision
 from tests.approvals.conftest import (
@@ -91,6 +92,17 @@ async def test_a_dismissed_question_ends_the_run() -> None:
     answer = await Office().execute(CATCHING, Person("cancel"))
     assert answer["error"]["code"] == "APPROVAL_REQUIRED"
     assert "dismissed" in answer["error"]["message"]
+
+
+async def test_a_run_that_nobody_allowed_goes_on_with_resume_from() -> None:
+    office, person = Office(resume={"store": MemoryStore()}), Person("cancel", ONCE)
+    script = f"await callTool('read', {{}}); {SIDE_BY_SIDE}"
+    async with office.client(person) as client:
+        first = await run(client, script)
+        assert first["error"]["code"] == "APPROVAL_REQUIRED"
+        second = await run(client, script, resumeFrom=first["runId"])
+    assert second["result"] == ["sent to ann", "sent to ben", "sent to eve"]
+    assert office.done == ["read 1", "send ann", "send ben", "send eve"]
 
 
 async def test_invoke_is_asked_for_too() -> None:

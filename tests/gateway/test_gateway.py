@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -47,6 +48,31 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 async def names(client: Client) -> list[str]:  # type: ignore[type-arg]
     """What a client lists."""
     return [each.name for each in await client.list_tools()]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_calls_of_one_server_are_asked_for(tmp_path: Path, mode: Literal["legacy", "2026-07-28"]):
+    git, clock = Listed(tmp_path, "git"), Listed(tmp_path, "clock")
+    git.say(tool("push", "Sends commits"))
+    clock.say(tool("now", "Tells the time"))
+    questions: list[str] = []
+
+    async def person(message: str, *_: object) -> dict[str, str]:
+        questions.append(message)
+        return {"decision": "allow this call" if len(questions) == 1 else "deny"}
+
+    toml = '[codecall]\napprovals = [{ servers = ["git"], action = "ask" }]'
+    options = tomllib.loads(toml)
+    async with (
+        gateway(tmp_path, git, clock, expose={"mode": "always"}, **options) as it,
+        Client(it.server, mode=mode, elicitation_handler=person) as client,
+    ):
+        script = "return Promise.allSettled([clock.now({}), git.push({}), git.push({ force: true })])"
+        ran = await client.call_tool("codecall_execute", {"script": script})
+    statuses = [item["status"] for item in (ran.structured_content or {})["result"]]
+    assert statuses == ["fulfilled", "fulfilled", "rejected"], ran
+    assert all("Tool: git_push\nServer: git\n" in question for question in questions)
+    assert len(questions) == 2
 
 
 async def test_one_script_uses_two_servers_and_the_next_start_needs_none_of_them(tmp_path: Path):
