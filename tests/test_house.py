@@ -125,7 +125,7 @@ HOUSE = {
     ),
     "plugin": Row(f"{SHARED} approvals audit catalog composite meta_tools results server telemetry", f"{MCP} anyio"),
     # What stands on top.
-    "gateway": Row(f"{SHARED} plugin ratelimit telemetry", f"{MCP} key_value"),
+    "gateway": Row(f"{SHARED} composite plugin ratelimit telemetry", f"{MCP} key_value"),
     "gateway.config": Row(SHARED, "pydantic"),
     "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic yaml"),
     "gateway.tools": Row(f"{SHARED} catalog gateway telemetry", f"{MCP} platformdirs pydantic"),
@@ -136,7 +136,9 @@ HOUSE = {
     ),
     "traces": Row(f"{SHARED} audit"),
     "client": Row(f"{SHARED} gateway plugin", f"{MCP} langchain_core"),
-    "cli": Row(f"{SHARED} gateway plugin sandbox server telemetry traces", "anyio cyclopts fastmcp platformdirs rich"),
+    "cli": Row(
+        f"{SHARED} composite gateway plugin sandbox server telemetry traces", "anyio cyclopts fastmcp platformdirs rich"
+    ),
 }
 """A module belongs to the row with the longest name that fits its own. At the root each module has a row, so that a new
 one fails until it is placed; below it a folder has one, or shares that of the folder above."""

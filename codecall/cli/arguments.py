@@ -127,6 +127,22 @@ def gateway_options(server_args: ServerArguments, output: Output) -> GatewayOpti
     return configuration.options
 
 
+def configured_servers(server_args: ServerArguments, output: Output) -> GatewayOptions | None:
+    """The servers that `codecall run` would use. None where there are none, or where the folder names some that nobody
+    has trusted: then the language alone is checked."""
+    from codecall.errors import CodeCallError
+
+    try:
+        options = gateway_options(server_args, output)
+    except CodeCallError as failure:
+        if server_args.any_named or failure.code not in {"NO_CONFIGURATION", "UNTRUSTED_CONFIGURATION"}:
+            raise
+        if failure.code == "UNTRUSTED_CONFIGURATION":
+            output.note(f"{failure.message}; names and inputs of tools are not checked. {failure.hint or ''}", "yellow")
+        return None
+    return options if options.servers or server_args.any_named else None
+
+
 def print_notes(configuration: Configuration, output: Output) -> None:
     """Say on stderr which file was found, and what a person should know of the configuration."""
     if configuration.found is not None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
 
 from fastmcp import Client
+from fastmcp.client.client import CallToolResult
 from fastmcp.client.logging import LogMessage
 from fastmcp.tools import Tool
 
@@ -88,6 +89,10 @@ class GatewaySession:
             text = " ".join(getattr(block, "text", "") for block in result.content)
             raise CodeCallError(text or f"codecall_{verb} gave no answer", code="USAGE")
         return result.structured_content, result.content[1:]
+
+    async def call_tool(self, name: str, arguments: Mapping[str, object]) -> CallToolResult:
+        """Call a tool itself, as a client does that lists it."""
+        return await self._client.call_tool(name, dict(arguments), raise_on_error=False)
 
     async def read(self, uri: str) -> str:
         """Read the text of a resource."""

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
-from codecall.composite.definition import MISSING, AnyStep, ElicitationStep, ForEachStep, Workflow
+from codecall.composite.definition import (
+    MISSING,
+    AnyStep,
+    ForEachStep,
+    JsonObject,
+    OutputProperty,
+    ToolStep,
+    Workflow,
+)
 from codecall.composite.fields import Findings
-from codecall.composite.templates import Reference, references, syntax_error
+from codecall.composite.templates import Reference, is_template, references, syntax_error
+from codecall.schema.partial import Unknown
+from codecall.schema.validation import find_missing, find_violations
 from codecall.similarity import nearest
 
 _ROOTS: Final = ("params", "steps", "forEach", "workflow")
+_ONE_FIELD: Final = re.compile(
+    r"\{\{-?\s*(?P<json>json )?\s*\.steps\.(?P<step>\w+)\.output(?P<fields>(\.\w+)+)\s*-?\}\}"
+)
+"""A template that is nothing but one field of a step's output."""
 _STEP_FIELDS: Final = ("output", "status", "error")
 _WORKFLOW_FIELDS: Final = ("id", "name", "start")
 
@@ -188,6 +203,72 @@ def _near(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def needs_elicitation(workflow: Workflow) -> bool:
-    """Whether the workflow asks a person."""
-    return any(isinstance(step, ElicitationStep) for step in workflow.steps)
+class KnownTool(NamedTuple):
+    """What is known of a tool that a server has."""
+
+    input_schema: JsonObject
+    output_schema: JsonObject | None = None
+
+
+def check_tools(workflow: Workflow, findings: Findings, tools: Mapping[str, KnownTool]) -> None:
+    """Add what these tools contradict to `findings`: steps that call others, arguments that they refuse, and fields
+    that they do not return."""
+    for step in workflow.steps:
+        inner = step.step if isinstance(step, ForEachStep) else step
+        if not isinstance(inner, ToolStep):
+            continue
+        tool = tools.get(inner.tool)
+        if tool is None:
+            findings.add(f"{inner.path}.tool", f"there is no tool {inner.tool!r:.80}{_near(inner.tool, tools)}")
+            continue
+        known = cast("JsonObject", _known(inner.arguments))
+        problems = find_violations(known, tool.input_schema) or find_missing(known, tool.input_schema)
+        for path, message in problems:
+            where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+            findings.add(f"{inner.path}.arguments{where}", f"'{inner.tool}' refuses it: {message}")
+    for path, entry in _output_entries(workflow):
+        promised = _promised_type(entry.value or "", workflow, tools)
+        if promised is not None and not _may_be(promised, entry.type):
+            findings.add(f"{path}.type", f"is {entry.type}; the tool's output schema has {promised} there")
+
+
+def _known(value: object) -> object:
+    """Arguments with gaps in place of templates."""
+    if isinstance(value, str):
+        return Unknown.PRESENT if is_template(value) else value
+    if isinstance(value, Mapping):
+        return {key: _known(item) for key, item in cast("JsonObject", value).items()}
+    if isinstance(value, (list, tuple)):
+        return [_known(item) for item in cast("Sequence[object]", value)]
+    return value
+
+
+def _output_entries(workflow: Workflow) -> Iterator[tuple[str, OutputProperty]]:
+    waiting = [] if workflow.output is None else [("output.properties", workflow.output.properties)]
+    while waiting:
+        path, properties = waiting.pop()
+        for name, entry in properties.items():
+            yield f"{path}.{name}", entry
+            waiting.append((f"{path}.{name}.properties", entry.properties))
+
+
+def _promised_type(text: str, workflow: Workflow, tools: Mapping[str, KnownTool]) -> str | None:
+    """The type that output schemas give for the one field that a template is; None where they do not say."""
+    field = _ONE_FIELD.fullmatch(text.strip())
+    if field is None:
+        return None
+    step = next((step for step in workflow.steps if step.id == field["step"]), None)
+    tool = tools.get(step.tool) if isinstance(step, ToolStep) else None
+    place: object = tool.output_schema if tool is not None else None
+    for name in field["fields"].split(".")[1:]:
+        properties = cast("Mapping[str, object]", place).get("properties") if isinstance(place, dict) else None
+        place = cast("JsonObject", properties).get(name) if isinstance(properties, dict) else None
+    kind = cast("JsonObject", place).get("type") if isinstance(place, dict) else None
+    if field["json"] and kind not in ("object", "array"):
+        return None
+    return kind if isinstance(kind, str) else None
+
+
+def _may_be(promised: str, asked: str) -> bool:
+    """Whether a value of one type, written as text, can be read as another."""
+    return asked in ("string", promised) or promised == "string" or {promised, asked} <= {"integer", "number"}

@@ -46,6 +46,8 @@ class ReadDefinitions(NamedTuple):
     """What is wrong with the others."""
     invalid: tuple[str, ...]
     """Names of those with findings, as far as they have names."""
+    places: Mapping[str, Findings]
+    """For each of `workflows`, by name, what adds findings where it stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,4 +206,5 @@ class _Reader:
         found = [*self._broken, *(finding for definition in self._found for finding in definition.findings.found)]
         valid = tuple(workflow for workflow, findings in served.values() if not findings.found)
         names = dict.fromkeys(definition.findings.tool for definition in self._found if definition.findings.found)
-        return ReadDefinitions(valid, tuple(found), tuple(filter(None, names)))
+        places = {name: findings for name, (_, findings) in served.items()}
+        return ReadDefinitions(valid, tuple(found), tuple(filter(None, names)), places)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, cast
 
 from fastmcp import FastMCP
 from fastmcp.server.providers import Provider
@@ -235,6 +235,9 @@ class Gateway:
         if not any(spelling in options for spelling in _SEPARATOR):
             options["tool_name_separator"] = "_"
         vm = options.pop("vm", None)
+        if self.options.composite_tools.paths:
+            given = next((options.pop(key) for key in ("composite_tools", "compositeTools") if key in options), ())
+            options["composite_tools"] = [*cast("Sequence[object]", given), *self.options.composite_tools.paths]
         plugin = GatewayPlugin.init(vm=vm, **options)  # pyright: ignore[reportArgumentType] - init says what is wrong
         plugin.exposure_policy = self._exposure_policy
         return plugin
@@ -261,6 +264,10 @@ class Gateway:
             self._plugin.routes = routes
             self._plugin.exposed = self._exposed
             self._plugin.install(server)
+        elif self.options.composite_tools.paths:
+            from codecall.composite.provider import CompositeTools  # loads the engine of templates
+
+            server.add_provider(CompositeTools(*self.options.composite_tools.paths))
         return server
 
     def _must_wait(self, exposed: Mode | None) -> bool:

@@ -1,4 +1,4 @@
-"""`codecall check`: what is wrong with scripts, without running them."""
+"""`codecall check`: what is wrong with scripts, without running them; and with definitions of composite tools."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ DryRun: TypeAlias = Callable[[str], Awaitable[JsonObject]]
 SUFFIXES: Final = frozenset({".js", ".mjs", ".ts"})
 """Suffixes of the files in a folder that are scripts."""
 
+DEFINITION_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".toml"})
+"""Suffixes of the files that hold definitions of composite tools."""
+
 TESTS_SUFFIX: Final = ".script.js"
 """Suffix of files that hold several scripts with their expected outcomes; pytest runs those."""
 
@@ -52,18 +55,23 @@ async def check(
     server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
-    """Say what is wrong with scripts, without running them.
+    """Say what is wrong with scripts, or with definitions of composite tools, without running them.
 
     Where servers are named or configured, calls are checked against their tools as well: whether there is such a tool,
     and whether it would take the input as far as that is written in the script.
     """
+    from codecall.cli.arguments import configured_servers
     from codecall.cli.output import Output
 
     output = Output(as_json=as_json)
+    if all(Path(name).suffix in DEFINITION_SUFFIXES for name in scripts):
+        from codecall.cli.commands.composite import check_definitions
+
+        return await check_definitions(scripts, server_args, output)
     sources, skipped_tests = find_scripts(scripts)
     verdicts: list[JsonObject] = []
     with output.progress("checking") as progress:
-        options = _options(server_args, output)
+        options = configured_servers(server_args, output)
         async for script, verdict in _check_all(sources, preset, options, progress):
             verdicts.append({"path": script.name, **verdict})
             if not as_json:
@@ -172,22 +180,6 @@ async def _check_all(
 def _invalid(error: Mapping[str, object]) -> JsonObject:
     """The verdict on a script that could not be checked."""
     return {"valid": False, "findings": [dict(error)]}
-
-
-def _options(server_args: ServerArguments, output: Output) -> GatewayOptions | None:
-    """The servers that `codecall run` would use. None where there are none, or where the folder names some that nobody
-    has trusted: then the language alone is checked."""
-    from codecall.cli.arguments import gateway_options
-
-    try:
-        options = gateway_options(server_args, output)
-    except CodeCallError as failure:
-        if server_args.any_named or failure.code not in {"NO_CONFIGURATION", "UNTRUSTED_CONFIGURATION"}:
-            raise
-        if failure.code == "UNTRUSTED_CONFIGURATION":
-            output.note(f"{failure.message}; names and inputs of tools are not checked. {failure.hint or ''}", "yellow")
-        return None
-    return options if options.servers or server_args.any_named else None
 
 
 def _checker(preset: str | None, options: GatewayOptions | None) -> AbstractAsyncContextManager[DryRun]:

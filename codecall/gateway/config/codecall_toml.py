@@ -24,6 +24,7 @@ from codecall.gateway.config.names import fit_name
 from codecall.gateway.config.options import (
     AccessOptions,
     AnyServer,
+    CompositeToolsOptions,
     ExposeOptions,
     GatewayOptions,
     HttpServer,
@@ -41,7 +42,12 @@ _KINDS: Final[Mapping[str, type[StdioServer | HttpServer | OpenApiServer]]] = {
     "url": HttpServer,
     "openapi": OpenApiServer,
 }
-_PARTS: Final[Mapping[str, type[Options]]] = {"access": AccessOptions, "expose": ExposeOptions, "serve": ServeOptions}
+_PARTS: Final[Mapping[str, type[Options]]] = {
+    "access": AccessOptions,
+    "expose": ExposeOptions,
+    "serve": ServeOptions,
+    "composite_tools": CompositeToolsOptions,
+}
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
@@ -65,6 +71,9 @@ def parse_own_options(file: Path, data: Mapping[str, object]) -> GatewayOptions:
     for key, part in _PARTS.items():
         if isinstance(value := values.get(key), dict):
             reject_double_spelling(part, cast("dict[str, object]", value), f"{file}: {key}")
+    for key in ("composite_tools", "compositeTools"):
+        if isinstance(value := values.get(key), dict):
+            values[key] = _with_paths(cast("dict[str, object]", value), file.parent)
     for key in ("cache_dir", "cacheDir"):
         if isinstance(value := values.get(key), str):
             values[key] = _from_folder(value, file.parent)
@@ -73,6 +82,15 @@ def parse_own_options(file: Path, data: Mapping[str, object]) -> GatewayOptions:
         return GatewayOptions.read({**values, "servers": servers}, where="", show_values=False)
     except OptionsError as failure:
         raise OptionsError(f"{file}: {failure.message}") from None
+
+
+def _with_paths(values: dict[str, object], folder: Path) -> dict[str, object]:
+    """The options of composite tools, whose paths are relative to `folder`."""
+    paths = values.get("paths")
+    if not isinstance(paths, (list, tuple)):
+        return values
+    given = cast("Sequence[object]", paths)
+    return {**values, "paths": tuple(str(folder / path) if isinstance(path, str) else path for path in given)}
 
 
 def parse_server(entry: object, where: str, folder: Path) -> AnyServer:
@@ -130,6 +148,7 @@ _COMMENTS: Final[Mapping[str, str]] = {
     "access": "Which tools may be used: allow, deny, read_only, destructive.",
     "expose": "Whether clients list CodeCall's four tools: auto, always, never.",
     "serve": "How clients reach it: stdio, or http with host, port, path, auth.",
+    "composite_tools": "Workflows that are served as tools: paths of their files, and of folders.",
     "codecall": "Options of the plugin: vm.preset, top_k, audit and the rest.",
     "rate_limits": "How often tools may be called.",
 }

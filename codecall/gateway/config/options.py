@@ -145,6 +145,13 @@ class ServeOptions(Options):
     """Seconds without a request or an open stream after which a session ends."""
 
 
+class CompositeToolsOptions(Options):
+    """Workflows over the servers' tools that are served as tools."""
+
+    paths: Annotated[tuple[Text, ...], Field(strict=False)] = ()
+    """Files of definitions, and folders of them; relative to the folder of this file."""
+
+
 class GatewayOptions(Options):
     """Everything `codecall serve` takes."""
 
@@ -158,6 +165,8 @@ class GatewayOptions(Options):
     """What clients list."""
     serve: ServeOptions = ServeOptions()
     """How clients reach it."""
+    composite_tools: CompositeToolsOptions = CompositeToolsOptions()
+    """Workflows that are served as tools."""
     cache_dir: str | Path | Literal[False] | None = None
     """Where catalogs of servers are kept from one start to the next; None: `codecall` in the user's cache folder,
     False: nowhere."""

@@ -1,0 +1,271 @@
+"""`codecall composite`: the workflows that are served as tools, listed, checked and run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from cyclopts import Parameter
+
+from codecall.cli import exit_codes as exits
+from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, ServerArguments
+from codecall.errors import CodeCallError
+
+if TYPE_CHECKING:
+    from codecall.cli.output import Output
+    from codecall.composite.definition import Finding, Workflow
+    from codecall.composite.reading import ReadDefinitions
+    from codecall.gateway.config.options import GatewayOptions
+
+JsonObject = dict[str, Any]
+
+
+async def composite(
+    action: Annotated[Literal["list", "check", "run"], Parameter(help="What to do: list, check or run.")],
+    names: Annotated[
+        tuple[str, ...], Parameter(help="check: files and folders, else those of the configuration. run: the tool.")
+    ] = (),
+    /,
+    *,
+    param: Annotated[
+        tuple[str, ...], Parameter(negative="", help="An argument of run, key=value; a value may be JSON. Repeatable.")
+    ] = (),
+    dry_run: Annotated[bool, Parameter(negative="", help="Run nothing: show the order of the steps.")] = False,
+    trace: Annotated[Path | None, Parameter(help="Write the run as a page to this file, for a browser.")] = None,
+    server_args: ServerArguments = DEFAULT_SERVERS,
+    as_json: AsJson = False,
+) -> int:
+    """List, check or run composite tools: workflows over the servers' tools.
+
+    `check` without names, `list` and `run` read the definitions that the configuration names. Where servers are named
+    or configured, `check` compares steps with their tools as well.
+    """
+    from codecall.cli.output import Output
+
+    output = Output(as_json=as_json)
+    if action == "check":
+        return await check_definitions(names, server_args, output)
+    options = _options(server_args, output)
+    read = _read(_sources(options))
+    if action == "list":
+        return _list(read, output)
+    if len(names) != 1:
+        raise CodeCallError("run takes the name of one composite tool", code="USAGE")
+    workflow = _find(read, names[0])
+    arguments = _arguments(param, workflow)
+    if dry_run:
+        return _show_order(workflow, arguments, output)
+    return await _run(workflow, arguments, options, trace, output)
+
+
+async def check_definitions(names: Sequence[str], server_args: ServerArguments, output: Output) -> int:
+    """Say what is wrong with definitions; the exit code.
+
+    Args:
+        names: Files and folders; none stands for those of the configuration.
+        server_args: Servers whose tools the steps are compared with.
+        output: Where the findings go.
+    """
+    from codecall.cli.arguments import configured_servers
+    from codecall.cli.output import count_of
+
+    options = configured_servers(server_args, output)
+    if not names and options is None:
+        options = _options(server_args, output)
+    read = _read(list(names) or _sources(options))
+    findings = list(read.findings)
+    if options is not None and options.servers and read.workflows:
+        findings += await _live_findings(read, options, output)
+    body = [
+        {"file": each.place.file, "line": each.place.line, "path": each.place.path, "message": each.message}
+        for each in findings
+    ]
+    if output.as_json:
+        output.document({"valid": not findings, "findings": body, "tools": [tool.name for tool in read.workflows]})
+    else:
+        for finding in findings:
+            output.line(str(finding))
+        checked = count_of(len(read.workflows) + len(read.invalid), "definition")
+        if findings:
+            output.note(f"{checked} checked, {count_of(len(findings), 'finding')}", "bold red")
+        elif output.err.is_terminal:
+            output.note(f"{checked} checked, nothing found", "green")
+    return exits.FAILED if findings else exits.OK
+
+
+async def _live_findings(read: ReadDefinitions, options: GatewayOptions, output: Output) -> list[Finding]:
+    from codecall.cli.gateway import list_servers
+    from codecall.composite.checks import KnownTool, check_tools
+    from codecall.gateway.gateway import Gateway
+
+    gateway = Gateway(options.model_copy(update={"composite_tools": type(options.composite_tools)()}))
+    with output.progress("servers", reports_servers=True) as progress:
+        async with gateway:
+            servers = await list_servers(gateway, progress)
+    tools = {
+        f"{server.name}_{tool.name}": KnownTool(tool.parameters, tool.output_schema)
+        for server in servers
+        for tool in server.tools
+    }
+    tools |= {workflow.name: KnownTool(workflow.parameters) for workflow in read.workflows}
+    found: list[Finding] = []
+    for workflow in read.workflows:
+        findings = read.places[workflow.name]
+        check_tools(workflow, findings, tools)
+        found += findings.found
+    for server in servers:
+        if server.failure is not None:
+            output.warn(f"{server.name} cannot be asked: {server.failure.message}")
+    return found
+
+
+def _options(server_args: ServerArguments, output: Output) -> GatewayOptions:
+    from codecall.cli.arguments import gateway_options
+
+    return gateway_options(server_args, output)
+
+
+def _sources(options: GatewayOptions | None) -> list[str]:
+    """The files and folders of definitions that a configuration names.
+
+    Raises:
+        CodeCallError: it names none.
+    """
+    paths = list(options.composite_tools.paths) if options is not None else []
+    if not paths:
+        raise CodeCallError(
+            "No composite tools are configured",
+            code="NO_CONFIGURATION",
+            hint='Name their files under [composite_tools] as paths = ["workflows"], or after `composite check`.',
+        )
+    return paths
+
+
+def _read(sources: Sequence[str]) -> ReadDefinitions:
+    from codecall.composite.reading import read_definitions
+
+    return read_definitions(sources)
+
+
+def _list(read: ReadDefinitions, output: Output) -> int:
+    if output.as_json:
+        tools = [
+            {
+                "name": each.name,
+                "description": each.description,
+                "steps": [step.id for step in each.steps],
+                "calls": list(each.tools()),
+                "parameters": each.parameters,
+            }
+            for each in read.workflows
+        ]
+        output.document({"tools": tools, "findings": [str(finding) for finding in read.findings]})
+    else:
+        for workflow in read.workflows:
+            steps = f"{len(workflow.steps)} steps" if len(workflow.steps) != 1 else "1 step"
+            if output.rich:
+                output.line(f"{workflow.name} ({steps}): {workflow.description}")
+            else:
+                output.row([workflow.name, steps, workflow.description])
+        for finding in read.findings:
+            output.warn(f"not served: {finding}")
+    return exits.FAILED if read.findings else exits.OK
+
+
+def _find(read: ReadDefinitions, name: str) -> Workflow:
+    from codecall.similarity import nearest
+
+    for workflow in read.workflows:
+        if workflow.name == name:
+            return workflow
+    if name in read.invalid:
+        said = "; ".join(str(finding) for finding in read.findings if finding.tool == name)
+        raise CodeCallError(f"The definition of {name} is wrong: {said}", code="USAGE")
+    near = nearest(name, [workflow.name for workflow in read.workflows])
+    hint = f"Did you mean {near[0]}?" if near else "`codecall composite list` shows those that there are."
+    raise CodeCallError(f"There is no composite tool {name!r:.80}", code="NOT_FOUND", hint=hint)
+
+
+def _arguments(params: Sequence[str], workflow: Workflow) -> JsonObject:
+    """The arguments of a run: a value is a text where its parameter takes texts, else JSON where it is some."""
+    from codecall.composite.arguments import coerce
+
+    properties = cast("Mapping[str, JsonObject]", workflow.parameters.get("properties") or {})
+    arguments: JsonObject = {}
+    for word in params:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise CodeCallError(f"--param {word!r:.80}: key=value is needed", code="USAGE")
+        arguments[key] = coerce(value, properties.get(key, {}), workflow.parameters)
+    return arguments
+
+
+def _show_order(workflow: Workflow, arguments: JsonObject, output: Output) -> int:
+    """Show what runs after what, with the arguments that are known before."""
+    from codecall.composite.arguments import render_arguments, with_defaults
+    from codecall.composite.definition import ForEachStep, ToolStep
+    from codecall.composite.templates import TemplateBudget, references
+
+    params = with_defaults(arguments, workflow.parameters)
+    levels: dict[str, int] = {}
+    waiting = list(workflow.steps)
+    while waiting:
+        for step in [each for each in waiting if all(name in levels for name in each.depends_on)]:
+            levels[step.id] = 1 + max((levels[name] for name in step.depends_on), default=-1)
+            waiting.remove(step)
+    rows: list[JsonObject] = []
+    for step in sorted(workflow.steps, key=lambda each: levels[each.id]):
+        row: JsonObject = {"id": step.id, "level": levels[step.id], "dependsOn": list(step.depends_on)}
+        inner = step.step if isinstance(step, ForEachStep) else step
+        if isinstance(inner, ToolStep):
+            known = {
+                name: value
+                for name, value in inner.arguments.items()
+                if all(each.fields[:1] == ("params",) for each in references(json.dumps(value, ensure_ascii=False)))
+            }
+            row["tool"] = inner.tool
+            rendered = render_arguments(known, None, {"params": params}, TemplateBudget())
+            row["arguments"] = {**inner.arguments, **rendered}
+        if step.condition is not None:
+            row["condition"] = step.condition
+        rows.append(row)
+    if output.as_json:
+        output.document({"name": workflow.name, "steps": rows})
+        return exits.OK
+    for row in rows:
+        after = f", after {', '.join(row['dependsOn'])}" if row["dependsOn"] else ""
+        called = f" {row['tool']} {json.dumps(row['arguments'], ensure_ascii=False)}" if "tool" in row else " asks"
+        condition = f" if {row['condition']}" if "condition" in row else ""
+        output.line(f"{'  ' * row['level']}{row['id']}:{called}{condition}{after}")
+    return exits.OK
+
+
+async def _run(
+    workflow: Workflow, arguments: JsonObject, options: GatewayOptions, trace: Path | None, output: Output
+) -> int:
+    import anyio.to_thread
+
+    from codecall.cli.gateway import open_gateway
+    from codecall.cli.render import write_trace_page
+    from codecall.traces.records import TraceRecorder
+
+    recorder = TraceRecorder()
+    with output.progress(workflow.name):
+        async with open_gateway(options, observers=(recorder,)) as gateway:
+            result = await gateway.call_tool(workflow.name, arguments)
+    recorded = await anyio.to_thread.run_sync(recorder.trace)
+    if trace is not None and recorded is not None:
+        await anyio.to_thread.run_sync(write_trace_page, recorded, trace)
+        output.note(f"trace: {trace}")
+    body = result.structured_content
+    if result.is_error and body is None:
+        raise CodeCallError(" ".join(getattr(block, "text", "") for block in result.content), code="USAGE")
+    if result.is_error and body is not None:
+        output.note(f"steps: {json.dumps(body.get('steps', {}))}")
+        error = CodeCallError(str(body.get("message")), code=str(body.get("code")), hint=body.get("hint"))
+        output.failure(error)
+        return exits.exit_for(error.code)
+    output.document(result.data if (result.meta or {}).get("fastmcp") else body)
+    return exits.OK

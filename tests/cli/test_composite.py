@@ -1,0 +1,130 @@
+"""`codecall composite list|check|run`, and `codecall check` of definitions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import CommandLine
+
+SERVER = """
+from fastmcp import FastMCP
+
+mcp = FastMCP("math")
+
+@mcp.tool
+def add(a: int, b: int) -> int:
+    return a + b
+
+@mcp.tool
+def name(of: str) -> dict[str, str]:
+    return {"name": of}
+
+mcp.run(show_banner=False)
+"""
+
+FLOW = """
+name: twice
+description: Adds a number to itself
+parameters:
+  type: object
+  properties: { n: { type: integer } }
+  required: [n]
+steps:
+  - id: sum
+    tool: math_add
+    arguments: { a: '{{.params.n}}', b: '{{.params.n}}' }
+  - id: again
+    tool: math_add
+    arguments: { a: '{{.steps.sum.output.result}}', b: 0 }
+    dependsOn: [sum]
+"""
+
+
+@pytest.fixture
+def configured(cli: CommandLine) -> CommandLine:
+    """A configuration with one server and one composite tool."""
+    server = cli.write("server.py", SERVER)
+    cli.write("workflows/twice.yaml", FLOW)
+    cli.write(
+        "codecall.toml",
+        f"[servers.math]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([str(server)])}\n"
+        '[composite_tools]\npaths = ["workflows"]\n',
+    )
+    assert cli("trust").code == 0
+    return cli
+
+
+def test_list(configured: CommandLine):
+    assert configured("composite", "list").rows == [["twice", "2 steps", "Adds a number to itself"]]
+    configured.write("workflows/wrong.yaml", FLOW.replace("twice", "wrong").replace("tool: math_add", "toool: x", 1))
+    result = configured("composite", "list")
+    assert result.code == 1
+    assert "not served: " in result.err
+    assert "did you mean tool?" in result.err
+    assert [tool["name"] for tool in configured("composite", "list", "--json").json["tools"]] == ["twice"]
+
+
+def test_run(configured: CommandLine, tmp_path: Path):
+    page = tmp_path / "run.html"
+    result = configured("composite", "run", "twice", "--param", "n=21", "--trace", str(page))
+    assert (result.code, result.json) == (0, 42), result.err
+    assert "math_add" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("twice",), 2, "n: Field required"),
+        (("twice", "--param", "n"), 2, "key=value is needed"),
+        (("twise",), 1, "Did you mean twice?"),
+        ((), 2, "run takes the name of one composite tool"),
+    ],
+)
+def test_what_cannot_be_run(configured: CommandLine, words: tuple[str, ...], code: int, message: str):
+    result = configured("composite", "run", *words)
+    assert result.code == code
+    assert message in result.err
+
+
+def test_a_dry_run_shows_the_order(configured: CommandLine):
+    result = configured("composite", "run", "twice", "--param", "n=21", "--dry-run")
+    assert result.out.splitlines() == [
+        'sum: math_add {"a": "21", "b": "21"}',
+        '  again: math_add {"a": "{{.steps.sum.output.result}}", "b": 0}, after sum',
+    ]
+
+
+def test_check_of_a_file(cli: CommandLine):
+    cli.write("good.yaml", FLOW)
+    cli.write("bad.yaml", FLOW.replace("dependsOn: [sum]", "dependsOn: [som]"))
+    assert cli("check", "good.yaml").code == 0
+    result = cli("check", "bad.yaml", "--json")
+    assert result.code == 1
+    assert result.json["findings"][0]["path"] == "steps[1].dependsOn[0]"
+    assert cli("composite", "check", "bad.yaml").out.startswith("bad.yaml:15: steps[1].dependsOn[0]: there is no")
+
+
+def test_check_against_servers(configured: CommandLine):
+    assert configured("composite", "check").code == 0
+    output = "output:\n  properties:\n    x: {type: integer, description: d, value: '{{.steps.name.output.name}}'}\n"
+    bad = FLOW.replace("tool: math_add", "tool: math_ad", 1).replace("b: 0", "b: [1]") + output
+    configured.write("workflows/bad.yaml", bad.replace("twice", "bad"))
+    messages = [finding["message"] for finding in configured("composite", "check", "--json").json["findings"]]
+    assert messages[0] == "there is no step 'name'"
+    step = "  - id: name\n    tool: math_name\n    arguments: {}\n"
+    configured.write("workflows/bad.yaml", bad.replace("twice", "bad").replace("output:\n", f"{step}output:\n", 1))
+    messages = [finding["message"] for finding in configured("composite", "check", "--json").json["findings"]]
+    assert "there is no tool 'math_ad'; did you mean math_add?" in messages
+    assert any(message.startswith("'math_add' refuses it: ") for message in messages), messages
+    assert any(message.startswith("'math_name' refuses it: ") for message in messages), messages
+
+
+def test_nothing_is_configured(cli: CommandLine):
+    cli.serve(one=["a_tool"])
+    result = cli("composite", "list")
+    assert result.code == 2
+    assert "[composite_tools]" in result.err

@@ -1,0 +1,71 @@
+"""Composite tools of a gateway: named in its configuration, served whatever it exposes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from fastmcp import Client
+
+from codecall.errors import OptionsError
+from codecall.gateway.config.load import read_config
+from codecall.gateway.gateway import Gateway
+
+SERVER = """
+from fastmcp import FastMCP
+
+mcp = FastMCP("math")
+
+@mcp.tool(annotations={"readOnlyHint": True})
+def add(a: int, b: int) -> int:
+    return a + b
+
+mcp.run(show_banner=False)
+"""
+
+FLOW = """
+name: twice
+description: Adds a number to itself
+parameters:
+  properties: { n: { type: integer } }
+steps:
+  - { id: sum, tool: math_add, arguments: { a: '{{.params.n}}', b: '{{.params.n}}' } }
+"""
+
+
+def configuration(folder: Path, mode: str) -> Path:
+    """A configuration with one server and one composite tool."""
+    (folder / "server.py").write_text(SERVER, encoding="utf-8")
+    (folder / "workflows").mkdir()
+    (folder / "workflows" / "twice.yaml").write_text(FLOW, encoding="utf-8")
+    file = folder / "codecall.toml"
+    command, args = json.dumps(sys.executable), json.dumps([str(folder / "server.py")])
+    file.write_text(
+        f'cache_dir = false\n[servers.math]\ncommand = {command}\nargs = {args}\n[expose]\nmode = "{mode}"\n'
+        '[composite_tools]\npaths = ["workflows"]\n[codecall.pool]\nmin_workers = 0\n',
+        encoding="utf-8",
+    )
+    return file
+
+
+@pytest.mark.parametrize("mode", ["always", "auto", "never"])
+async def test_they_are_listed_and_run(tmp_path: Path, mode: str):
+    gateway = Gateway(read_config(configuration(tmp_path, mode)).options)
+    async with gateway, Client(gateway.server) as client:
+        listed = {tool.name: tool for tool in await client.list_tools()}
+        assert "twice" in listed
+        assert ("codecall_search" in listed) is (mode == "always")
+        assert (await client.call_tool("twice", {"n": 4})).data == 8
+        if mode != "never":
+            again = {tool.name: tool for tool in await client.list_tools()}["twice"]
+            assert again.annotations is not None
+            assert again.annotations.read_only_hint is True
+
+
+async def test_a_path_that_is_not_there(tmp_path: Path):
+    file = configuration(tmp_path, "always")
+    file.write_text(file.read_text(encoding="utf-8").replace('"workflows"', '"nowhere"'), encoding="utf-8")
+    with pytest.raises(OptionsError, match="there is no file or folder"):
+        Gateway(read_config(file).options)
