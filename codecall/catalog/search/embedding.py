@@ -43,8 +43,9 @@ BATCH_SECONDS = 0.1
 """Processor time that one batch of the background work should take: the longest that a query waits for the model. Small
 batches cost nothing: 500 characters at a time took no more processor time for a text than 4,000 (MiniLM, PyTorch)."""
 
-_FIRST_BATCH, _SMALLEST_BATCH, _LARGEST_BATCH = 4_000, 500, 200_000
-"""Characters of a batch, each text counted as long as the longest; the size follows the time of the last batch."""
+_FIRST_BATCH, _SMALLEST_BATCH, _LARGEST_BATCH = 4_000, 500, 32_000
+"""Characters of a batch, each text counted as long as the longest; the size follows the time of the last batch. The
+largest bounds memory, since a model holds the attention of a whole batch; batches of 200,000 took gigabytes."""
 
 PROGRESS_SECONDS = 10.0
 """The shortest time between two log messages about progress."""

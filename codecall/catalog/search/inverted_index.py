@@ -225,17 +225,16 @@ def text_ngrams(words: Sequence[str]) -> tuple[list[int], Floats]:
 def _gram_slots(word: str) -> list[int]:
     """The slots of a word's n-grams. The shortest word, one letter between blanks, is one n-gram."""
     padded = f" {word} "
-    # Of ASCII each character is a byte: encoded as a whole, in half the time.
-    text: Sequence[Any] = padded.encode() if padded.isascii() else padded
     shortest, longest = GRAM_LENGTHS
-    grams = [
-        text[start : start + length]
+    spans = [
+        (start, start + length)
         for length in range(shortest, max(shortest, min(longest, len(padded))) + 1)
         for start in range(len(padded) - length + 1)
     ]
-    if not padded.isascii():
-        grams = [gram.encode() for gram in grams]
-    return [crc32(gram) % _GRAM_SLOTS for gram in grams]
+    if padded.isascii():  # each character is a byte: encoded as a whole, in half the time
+        data = padded.encode()
+        return [crc32(data[start:end]) % _GRAM_SLOTS for start, end in spans]
+    return [crc32(padded[start:end].encode()) % _GRAM_SLOTS for start, end in spans]
 
 
 def _segment(numbers: Ints, rows: tuple[Any, Any, Any, Any]) -> Segment:

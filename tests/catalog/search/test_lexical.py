@@ -18,6 +18,7 @@ from codecall.catalog.search.lexical import LexicalRanker, absolute_score
 from codecall.options import SearchOptions
 from examples.crm.server import create_crm
 from tests.catalog.catalog import CATALOG, tool
+from tests.catalog.search.off_topic import OFF_TOPIC
 
 THRESHOLD = SearchOptions().similarity_threshold
 
@@ -415,3 +416,10 @@ def test_the_lengths_of_long_texts_add_up_the_same_in_any_order() -> None:
     for _ in range(5):
         chance.shuffle(order)
         assert ranker.scores(view_of(order), "alpha theta").tolist() == straight[order].tolist()
+
+
+def test_scores_show_that_nothing_fits() -> None:
+    scores = [best[0][1] if (best := found(CATALOG, sentence, RANKER)) else 0 for sentence in OFF_TOPIC]
+
+    assert len(OFF_TOPIC) == len(set(OFF_TOPIC)) == 60
+    assert sum(score < 0.35 for score in scores) >= 54
