@@ -156,3 +156,23 @@ async def test_unreadable_metadata_denies_one_tool_and_breaks_nothing(caplog: py
             answer = await structured(client, "codecall:invoke", tool="broken", input={})
             assert answer["error"]["code"] == "ACCESS_DENIED"
     assert caplog.text.count("'broken' is kept out of CodeCall") == 1
+
+
+async def test_what_is_misspelt_or_named_like_a_tool_of_codecall_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    server = FastMCP("home")
+    for app in ("crm", "billing"):
+        server.tool(lambda: 1, name=f"{app}_one", meta=tool_metadata(app_id=app))
+    server.tool(lambda: 1, name="codecall:report", meta=tool_metadata(app_id="crm"))
+    server.tool(lambda: 1, name="misspelt", meta={"code_call": {"enabledInCodeCall": True}})
+    server.tool(lambda: 1, name="plain", meta={"coverall": 1, "fastmcp": {"x": 1}})
+    plugin = CodeCallPlugin.init(vm={"preset": "secure"}, pool={"min_workers": 0}, app_ids=["crm", "typo"])
+    with caplog.at_level(logging.WARNING, logger="codecall"):
+        async with Client(plugin.install(server)) as client:
+            for _ in range(2):
+                found = await structured(client, "codecall:search", query="one report", topK=50)
+    assert [tool["name"] for tool in found["tools"]] == ["crm_one"]
+    assert sorted(record.getMessage() for record in caplog.records if record.name == "codecall") == [
+        "Tool 'codecall:report' is kept out of CodeCall: such names are those of its own tools",
+        "Tool 'misspelt': meta key 'code_call' is not read; did you mean 'codecall'?",
+        "app_ids: no tool belongs to the app 'typo' so far; there are: billing, crm, home",
+    ]

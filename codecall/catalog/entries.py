@@ -8,6 +8,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from itertools import islice
 from typing import Annotated, Literal, cast
 
 from pydantic import ConfigDict, Field
@@ -144,6 +146,11 @@ def read_metadata(tool_name: str, meta: Mapping[str, object] | None, warned: set
     """
     raw = meta.get(META_KEY) if meta else None
     if raw is None:
+        if meta and tool_name not in warned and len(warned) < 10_000:
+            for key in islice(meta, 20):
+                if 6 <= len(key) <= 11 and get_close_matches(META_KEY, [key.casefold()], cutoff=0.8):
+                    warned.add(tool_name)
+                    logger.warning("Tool %r: meta key %r is not read; did you mean %r?", tool_name, key, META_KEY)
         return NO_METADATA
     try:
         if not isinstance(raw, Mapping):

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from codecall.catalog.entries import META_KEY, ToolMetadata, read_metadata
 from codecall.options import Mode, PluginOptions
+from codecall.sandbox.agentscript.policy import is_meta_tool
 
 logger = logging.getLogger("codecall")
+
+MAX_SEEN_APPS: Final = 100
+"""Apps that the warning about `app_ids` names at most."""
 
 _RESERVED = ("system:", "internal:", "__")
 
@@ -51,6 +55,8 @@ class VisibilityPolicy:
         self._app_ids = None if options.app_ids is None else frozenset(options.app_ids)
         self._include = options.include_tools
         self._warned: set[str] = set()
+        self._unseen_apps: set[str] = set(self._app_ids or ())
+        self._seen_apps: set[str] = set()
 
     @property
     def depends_on_app(self) -> bool:
@@ -89,7 +95,31 @@ class VisibilityPolicy:
     def allows(self, name: str, metadata: ToolMetadata, app_id: str) -> bool:
         """Whether search, describe, invoke and scripts may use a tool, provided that `include_tools` admits it."""
         enabled = self._enabled if metadata.enabled_in_codecall is None else metadata.enabled_in_codecall
-        return enabled and not metadata.meta_tool and not is_reserved(name) and self.manages(app_id)
+        if not enabled or metadata.meta_tool or is_reserved(name) or not self.manages(app_id):
+            return False
+        if is_meta_tool(name):
+            self._warn_once(name, "Tool %r is kept out of CodeCall: such names are those of its own tools", name)
+            return False
+        return True
+
+    def add_app(self, app_id: str) -> None:
+        """Remember that there are tools of this app."""
+        if self._app_ids is not None and len(self._seen_apps) < MAX_SEEN_APPS:
+            self._seen_apps.add(app_id)
+            self._unseen_apps.discard(app_id)
+
+    def warn_of_unseen_apps(self) -> None:
+        """Log each of `app_ids` that no tool so far belongs to; called when all tools of a server are known."""
+        if self._seen_apps:
+            for app_id in sorted(self._unseen_apps):
+                message = "app_ids: no tool belongs to the app %r so far; there are: %s"
+                self._warn_once(f"app_ids {app_id}", message, app_id, ", ".join(sorted(self._seen_apps)))
+            self._unseen_apps.clear()
+
+    def _warn_once(self, key: str, message: str, *arguments: object) -> None:
+        if key not in self._warned and len(self._warned) < 10_000:
+            self._warned.add(key)
+            logger.warning(message, *arguments)
 
     def includes(self, tool: object, name: str) -> bool:
         """Whether `include_tools` admits a tool that `allows` admits.

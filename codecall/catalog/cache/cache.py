@@ -184,6 +184,7 @@ class CatalogCache:
             entry = self._cached_entry(tool, listing.apps.origin(tool))
             if entry is not None:
                 offered.append((tool, entry))
+        self._visibility.warn_of_unseen_apps()
         if len(self._records) > 2 * len(listing.tools) + CHUNK:
             listed = {(tool.name, tool.version) for tool in listing.tools.values()}
             self._records = {key: record for key, record in self._records.items() if key in listed}
@@ -213,6 +214,8 @@ class CatalogCache:
     def _new_entry(self, tool: Tool, origin: ComponentOrigin) -> CatalogEntry | None:
         metadata = self._visibility.metadata(tool.name, tool.meta)
         app_id = metadata.app_id or origin.app_id
+        if not metadata.meta_tool:
+            self._visibility.add_app(app_id)
         if is_reserved(origin.unprefixed_name) or not self._visibility.allows(tool.name, metadata, app_id):
             return None
         return _entry_from_tool(tool, metadata, app_id, origin.owner)
