@@ -1,6 +1,7 @@
 """How well `codecall:search` finds the right tool: labelled queries, every strategy, ablation, intervals, calibration.
 
-    python benchmarks/search_quality.py --data FOLDER [--sets azure bfcl] [--model DIR] [--quick] [--json]
+    python benchmarks/search_quality.py --data FOLDER [--sets azure bfcl] [--model DIR] [--untuned FILE] [--quick]
+                                        [--json]
 
 FOLDER holds `<set>.dev.jsonl` (`{query, relevant: [tool names]}`) and `<set>.tools.jsonl` (`{name, description,
 inputSchema?, server?}`). Each query is searched over the tools of its set, by scikit-learn's TF-IDF as it comes, by the
@@ -11,6 +12,7 @@ index of FastMCP's own BM25 search, and by each strategy of ours that is install
 - as answered: what is left of it at the default threshold.
 - ablation: ours with one ingredient taken away.
 - typing errors: one letter dropped, swapped or put in, in half of the longer words of every query (always the same).
+- untuned: three further catalogs (`--untuned FILE`), with the words of the tools' owners as queries.
 - calibration: the best score of a relevant tool for its own query, beside the best score in catalogs of other sets,
   most of which have nothing for the query.
 
@@ -24,10 +26,13 @@ import argparse
 import asyncio
 import json
 import random
+import re
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import sha1
 from importlib.util import find_spec
 from math import log2
 from pathlib import Path
@@ -52,6 +57,13 @@ FOREIGN_QUERIES = 40
 """Queries of each set that are also searched in every catalog of another set."""
 RESAMPLES = 2_000
 """Of the bootstrap."""
+UNTUNED_PARTS = 3
+_TOLD_USE = re.compile(
+    r"(?:\bExamples?(?: queries| prompts| usage| questions| requests)?:"
+    r"|\bUse (?:this|it)(?: tool)? (?:when|to|if|for)\b:?)\s*([^.\n]{15,160})[.\n]",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"[{}\[\]<>=()`_/]")
 PERCENTILES = (5, 10, 25, 50, 75, 90, 95)
 
 Ranked = list[tuple[str, float]]
@@ -125,6 +137,39 @@ def load(folder: Path, only: Sequence[str]) -> list[QuerySet]:
     if not sets:
         raise SystemExit(f"--data: no *.dev.jsonl of {', '.join(only) or 'any set'} in {folder}")
     return sets
+
+
+def untuned(file: Path) -> list[QuerySet]:
+    """Catalogs that nothing was tuned on: the tools of `file`, three parts by server. The queries are what the owners
+    of the tools say they are for ("Use this when …", "Example: …"), taken out of the descriptions that are searched."""
+    sets: list[QuerySet] = []
+    lines = list(_lines(file))
+    told = Counter(query for tool in lines for query in _told_use(tool.get("description") or ""))
+    for part in range(UNTUNED_PARTS):
+        tools: list[CatalogEntry] = []
+        relevant: dict[str, str] = {}
+        for tool in lines:
+            if sha1(tool["server"].encode()).digest()[0] % UNTUNED_PARTS != part:
+                continue
+            description = tool.get("description") or ""
+            name = f"{tool['server']}:{tool['name']}"
+            # What several tools say is a phrase of their maker, and tells none from the others.
+            relevant |= {query: name for query in _told_use(description) if told[query] == 1}
+            tools.append(
+                CatalogEntry(
+                    name=name,
+                    app_id=tool["server"],
+                    description=_TOLD_USE.sub(" ", description),
+                    input_schema=tool.get("inputSchema") or {},
+                )
+            )
+        queries = [Query(query, frozenset({name})) for query, name in sorted(relevant.items())]
+        sets.append(QuerySet(f"untuned {part + 1}", f"untuned {part + 1}", tools, queries))
+    return sets
+
+
+def _told_use(description: str) -> list[str]:
+    return [query for query in _TOLD_USE.findall(description) if not _CODE.search(query)]
 
 
 def plain_tfidf(tools: Sequence[CatalogEntry]) -> Search:
@@ -357,6 +402,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", default=[], help="only these sets")
     parser.add_argument("--model", type=Path, default=packaged_model(), help="directory of a model")
     parser.add_argument("--quick", action="store_true", help="no ablation, no typing errors")
+    parser.add_argument("--untuned", type=Path, help="JSON lines of tool definitions: further catalogs, by themselves")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     arguments = parser.parse_args()
     sets = load(arguments.data, arguments.sets)
@@ -372,10 +418,17 @@ def main() -> None:
         for label, weights in ABLATION.items():
             rows += evaluate(f"  {label}", sets, weighted(weights))
     scores = calibration(sets, ways["CodeCall tfidf"])
+    further: list[Row] = []
+    if arguments.untuned:
+        catalogs = untuned(arguments.untuned)
+        further = [row for label, make in ways.items() for row in evaluate(label, catalogs, make)]
     if arguments.json:
-        print(json.dumps({"quality": _document(rows), "calibration": scores}))
+        print(json.dumps({"quality": _document(rows), "untuned": _document(further), "calibration": scores}))
         return
     _table(rows)
+    if further:
+        print()
+        _table(further)
     print(f"\n{'scores of CodeCall tfidf':<48}" + "".join(f"{f'p{percent}':>8}" for percent in PERCENTILES))
     for label, values in scores.items():
         print(f"{label:<48}" + "".join(f"{value:>8.2f}" for value in values))
