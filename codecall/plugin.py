@@ -14,7 +14,8 @@ import inspect
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from anyio import to_thread
 from fastmcp import FastMCP
@@ -90,6 +91,9 @@ logger = logging.getLogger("codecall")
 P = ParamSpec("P")
 _CATALOG = ("get_tool_catalog", "list_tools")
 """What of FastMCP's transform reads a server's catalog."""
+
+_READING: Final[ContextVar[bool]] = ContextVar("codecall_reading", default=False)
+"""Whether the plugin of some server reads its catalog."""
 
 ServerT = TypeVar("ServerT", bound="FastMCP[object]")
 
@@ -337,9 +341,19 @@ class CodeCallPlugin(CatalogTransform):
         """The composite tools beside those of the server: for clients and in the catalog alike."""
         return await super().list_tools(tools if self._composites is None else self._composites.added_to(tools))
 
+    async def get_tool_catalog(self, ctx: Context, *, run_middleware: bool = True) -> Sequence[Tool]:
+        """The tools of the server, and those of servers mounted on it that their own plugins keep for scripts."""
+        token = _READING.set(True)
+        try:
+            return await super().get_tool_catalog(ctx, run_middleware=run_middleware)
+        finally:
+            _READING.reset(token)
+
     async def transform_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """What clients list: the meta-tools, and the tools that the mode or their metadata shows."""
         server, now = _server(), self._now
+        if _READING.get():  # the plugin of a server that this one's is mounted on
+            return await self._shown(tools, server, for_scripts=True)
         if server is None:
             # FastMCP walks the transforms once when a server's lifespan begins: time to get ready.
             now.runtime.index.start_loading()
@@ -381,7 +395,10 @@ class CodeCallPlugin(CatalogTransform):
         ours = await self._results.find_template(uri) if self._results is not None else None
         return ours or await call_next(uri, version=version)
 
-    async def _shown(self, tools: Sequence[Tool], server: FastMCPServer | None) -> list[Tool]:
+    async def _shown(
+        self, tools: Sequence[Tool], server: FastMCPServer | None, *, for_scripts: bool = False
+    ) -> list[Tool]:
+        """The tools that clients list, or that scripts may use as well."""
         reach, own = self._now.visibility, self._now.by_name
         apps = await AppResolver.from_server(server) if server is not None and reach.depends_on_app else None
         app_of: Callable[[Tool], str] | None = (lambda tool: apps.origin(tool).app_id) if apps is not None else None
@@ -391,9 +408,17 @@ class CodeCallPlugin(CatalogTransform):
                 if server is not None and self in server.transforms and _plugins(server) != [self]:
                     raise _two_plugins(server)
                 continue
-            if reach.is_shown(tool, app_of) and tool.name not in own:
+            if tool.name in own:
+                continue
+            if reach.is_shown(tool, app_of) or (for_scripts and self._is_usable(tool, app_of)):
                 shown.append(tool)
         return shown
+
+    def _is_usable(self, tool: Tool, app_of: Callable[[Tool], str] | None) -> bool:
+        reach = self._now.visibility
+        metadata = reach.metadata(tool.name, tool.meta)
+        app_id = metadata.app_id or (app_of(tool) if app_of is not None else "")
+        return reach.allows(tool.name, metadata, app_id) and reach.includes(tool, tool.name)
 
     def view(self, context: Context) -> CatalogView:
         """The tools of the caller of this request."""

@@ -109,6 +109,26 @@ async def test_a_server_with_codecall_mounted_on_a_plain_one() -> None:
 
 
 @pytest.mark.parametrize("namespace", ["sub", None])
+async def test_tools_that_a_mounted_plugin_hides_are_reached_by_scripts_of_both(namespace: str | None) -> None:
+    child, main = FastMCP("child"), FastMCP("main")
+    child.tool(lambda: 7, name="seven")
+    child.tool(lambda: 8, name="eight", meta=tool_metadata(enabled_in_codecall=False))
+    child.tool(lambda: 9, name="nine")
+    install(child, mode="codecall_only", include_tools=lambda tool: tool.name != "nine")
+    main.mount(child, namespace=namespace)
+    main.tool(lambda: 1, name="outside")
+    prefix = f"{namespace}_" if namespace else ""
+    async with Client(install(main, mode="codecall_only")) as client:
+        for _ in range(2):
+            assert len(await client.list_tools()) == 4
+            assert await overview(client) == {f"{prefix}seven": namespace or "child", "outside": "main"}
+            assert await execute(client, f"return await callTool('{prefix}seven', {{}})") == 7
+    async with Client(child) as client:
+        assert len(await client.list_tools()) == 4
+        assert await execute(client, "return await callTool('seven', {})") == 7
+
+
+@pytest.mark.parametrize("namespace", ["sub", None])
 async def test_a_server_with_codecall_mounted_on_one_with_codecall(namespace: str | None) -> None:
     child = install(FastMCP("child"))
     child.tool(lambda: 7, name="seven", meta=tool_metadata(visible_in_list_tools=True))
