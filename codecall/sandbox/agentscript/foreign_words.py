@@ -65,6 +65,7 @@ NAMES: Final = _by_name(
         "codemode codeMode toolbox codecall_invoke codecall_execute": (
             "Call a tool so: `await callTool('name', { … })`, or `await tools['name']({ … })`."
         ),
+        "functions default_api": "Call a tool so: `await callTool('name', { … })`.",
         "mcp client server session use_tool useTool invoke invokeTool executeTool runTool execute_tool run_tool": (
             "Call a tool so: `await callTool('name', { … })`."
         ),

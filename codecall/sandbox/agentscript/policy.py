@@ -371,7 +371,7 @@ VARIANTS: Final[Mapping[str, Row]] = MappingProxyType(
             "refused",
             "IllegalBuiltinAccess",
             reason="A built-in means the same everywhere in a script.",
-            instead="This is the name of a built-in: choose another.",
+            instead="The built-in of that name is there already: leave this out to use it, or choose another name.",
             probe="const Map = 1",
         ),
         "own value": Row(

@@ -13,6 +13,7 @@ from typing import Final, cast
 
 import msgspec
 
+from codecall.sandbox.agentscript.analysis.reachability import sole_function
 from codecall.sandbox.agentscript.diagnosis.calls import MAX_SHOWN, shorten
 from codecall.sandbox.agentscript.diagnosis.context import (
     UNDEFINED,
@@ -144,7 +145,7 @@ def _suggestion(owner: str, observation: Observation, member: str) -> str:
         return f" Did you mean `{keys[key]}`?"
     if step in WRAPPERS and len(observation.path) == 1:
         return f" The value is not wrapped: leave `.{step}` out."
-    return _list_suggestion(owner, observation.parents) if member in LIST_MEMBERS else ""
+    return _list_suggestion(owner, observation.parents) if {member, step} & LIST_MEMBERS else ""
 
 
 def _list_suggestion(owner: str, values: Sequence[object]) -> str:
@@ -157,6 +158,19 @@ def _list_suggestion(owner: str, values: Sequence[object]) -> str:
 
 def _is_missing(value: object) -> bool:
     return value is UNDEFINED or value is None
+
+
+def parameter_of_script(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """The first parameter of the function that the script consists of is destructured, or a member of it is read: it is
+    called without one."""
+    function = None if context.dataflow is None else sole_function(context.dataflow.statements)
+    if function is None or not function.params or context.offset is None:
+        return None
+    if match["member"] is None:
+        return {} if context.offset < span(function.body)[0] - PREFIX_LENGTH else None
+    name = getattr(function.params[0], "name", None)
+    owners = [node.object for node in _member_nodes(context, match["member"])]
+    return {} if name and any(getattr(owner, "name", None) == name for owner in owners) else None
 
 
 # Values of the wrong kind

@@ -53,6 +53,15 @@ _ITERATES = r"TypeError: (?:value is not iterable|cannot read property 'Symbol\.
 _AWAIT = "Write `await` in front of it: `const value = await callTool(…)`"
 
 HINT_RULES: Final[tuple[HintRule, ...]] = (
+    # What the script is, as other code modes call one
+    _rule(
+        "parameter of the script",
+        f"(?:{_CONVERTS}|{_READS})",
+        "The function that the script consists of is called without arguments: `callTool`, `tools` and `codecallContext` "
+        "are there by themselves, so leave its parameters out.",
+        "async ({ tools }) => { return await tools.users({}) }",
+        causes.parameter_of_script,
+    ),
     # A promise where its value is meant
     _rule(
         "promise iterated",

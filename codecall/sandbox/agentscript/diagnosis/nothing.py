@@ -119,13 +119,14 @@ class _Search:
         return None
 
     def missing_property(self, keys: Sequence[str]) -> str | None:
-        """Which of these keys of an object should have a value that an answer has under a similar name, or as JSON."""
+        """Which of these keys of an object should have a value that an answer has under a similar name, in its list, or
+        as JSON."""
         for node in self._dataflow.nodes:
             if node.type == "Property" and node.value.type == "MemberExpression" and key_name(node.key) in keys:
                 fields = missing_fields(self._context, node.value, "")
                 if fields is None or fields["nothing"] != "undefined":
                     continue
-                if "Did you mean" in fields["use"] or "`JSON.parse` it" in fields["shape"]:
+                if fields["use"].startswith((" Did you mean", " The list is")) or "`JSON.parse` it" in fields["shape"]:
                     return self._missing_text(node.value, fields)
         return None
 

@@ -177,6 +177,12 @@ async def test_what_stops_the_parser_is_named(script: str, hint: str, enclave: E
     assert error["hint"].startswith(hint)
 
 
+@pytest.mark.parametrize("script", ["async (ctx) => { return await ctx.tools.users({}) }", "({ x: { y } }) => y"])
+async def test_a_function_that_expects_arguments_is_told_that_there_are_none(script: str, enclave: Enclave) -> None:
+    (rule,) = (rule for rule in HINT_RULES if rule.name == "parameter of the script")
+    assert (await fails(enclave, script))["hint"] == rule.hint
+
+
 async def test_a_comment_that_swallows_the_script_is_named(enclave: Enclave) -> None:
     result = await enclave.execute(r"// the users\nconst users = 1;\nreturn users")
     assert (result.status, result.value) == ("ok", None)

@@ -83,6 +83,10 @@ def answer(name: str, arguments: dict[str, object]) -> object:
             "const r = await callTool('users');\nreturn { count: r.users.length, list: r.user }",
             f"The result lacks a property: `r.user` on line 2 is undefined: {SHAPE} Did you mean `r.users`?",
         ),
+        (
+            "const [a, b] = await Promise.all([callTool('users'), callTool('users')]);\nreturn { count: a.length }",
+            f"The result lacks a property: `a.length` on line 2 is undefined: {SHAPE} The list is `a.users`.",
+        ),
         ("const r = await callTool('text');\nreturn r.users", f"Nothing was returned: `r.users` on line 2 {TEXT}"),
         (
             "const r = await callTool('text');\nreturn { count: 1, list: r.users }",
