@@ -57,8 +57,8 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
     _rule(
         "parameter of the script",
         f"(?:{_CONVERTS}|{_READS})",
-        "The function that the script consists of is called without arguments: `callTool`, `tools` and `codecallContext` "
-        "are there by themselves, so leave its parameters out.",
+        "The function that the script consists of is called without arguments: `callTool`, `tools` and "
+        "`codecallContext` are there by themselves, so leave its parameters out.",
         "async ({ tools }) => { return await tools.users({}) }",
         causes.parameter_of_script,
     ),

@@ -131,5 +131,5 @@ def test_no_script_makes_its_hint_expensive(script: str):
     report = failure_report(full_script, history)
     failure = report.thrown_failure(msgspec.structs.replace(READ, stack=frame(lines, 8)))
     assert failure.hint
-    assert report.limit_failure("DEADLOCK", ScriptProgress(1, 1, 1)).hint
-    assert python_steps(lambda: report.limit_failure("DEADLOCK", ScriptProgress(1, 1, 1))) < MAX_PYTHON_STEPS
+    assert report.limit_failure("DEADLOCK", ScriptProgress(1)).hint
+    assert python_steps(lambda: report.limit_failure("DEADLOCK", ScriptProgress(1))) < MAX_PYTHON_STEPS
