@@ -123,6 +123,16 @@ def test_check_against_servers(configured: CommandLine):
     assert any(message.startswith("'math_name' refuses it: ") for message in messages), messages
 
 
+def test_doctor_says_what_is_not_served(configured: CommandLine):
+    configured.write(
+        "workflows/wrong.yaml", FLOW.replace("twice", "wrong").replace("dependsOn: [sum]", "dependsOn: []")
+    )
+    checks = {check["name"]: check for check in configured("doctor", "--json").json["checks"]}
+    assert (checks["composite tools"]["verdict"], checks["composite tools"]["said"]) == ("ok", "twice")
+    assert checks["wrong"]["verdict"] == "fail"
+    assert "is not served: " in checks["wrong"]["said"]
+
+
 def test_nothing_is_configured(cli: CommandLine):
     cli.serve(one=["a_tool"])
     result = cli("composite", "list")

@@ -114,6 +114,8 @@ async def _run_checks(preset: str | None, server_args: ServerArguments, progress
     for check in checks:
         yield check
     if configuration is not None:
+        for check in composite_checks(configuration):
+            yield check
         async for check in server_checks(configuration, progress):
             yield check
     for check in client_checks():
@@ -257,6 +259,25 @@ async def server_checks(configuration: Configuration, progress: ProgressLine) ->
             yield _server_check(
                 name, gateway, failures.get(name), elapsed_s[name], gateway.backends[name].health.stderr
             )
+
+
+def composite_checks(configuration: Configuration) -> Iterator[Check]:
+    """Whether the composite tools that the configuration names are served."""
+    paths = configuration.options.composite_tools.paths
+    if not paths:
+        return
+    from codecall.composite.reading import read_definitions
+
+    name = "composite tools"
+    try:
+        read = read_definitions(paths)
+    except CodeCallError as failure:
+        yield Check(SERVERS, name, "fail", failure.message, failure.hint or "")
+        return
+    if read.workflows:
+        yield Check(SERVERS, name, "ok", ", ".join(workflow.name for workflow in read.workflows))
+    for finding in read.findings:
+        yield Check(SERVERS, finding.tool or name, "fail", f"is not served: {finding}", "Mend its definition.")
 
 
 def cache_check(folder: Path | None) -> Check:
