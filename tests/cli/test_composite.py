@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -131,6 +132,9 @@ def test_doctor_says_what_is_not_served(configured: CommandLine):
     assert (checks["composite tools"]["verdict"], checks["composite tools"]["said"]) == ("ok", "twice")
     assert checks["wrong"]["verdict"] == "fail"
     assert "is not served: " in checks["wrong"]["said"]
+    shutil.rmtree(configured.folder / "workflows")
+    checks = {check["name"]: check for check in configured("doctor", "--json").json["checks"]}
+    assert "there is no file or folder" in checks["composite tools"]["said"]
 
 
 def test_nothing_is_configured(cli: CommandLine):

@@ -267,6 +267,7 @@ def composite_checks(configuration: Configuration) -> Iterator[Check]:
     if not paths:
         return
     from codecall.composite.reading import read_definitions
+    from codecall.errors import CodeCallError
 
     name = "composite tools"
     try:
