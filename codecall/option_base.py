@@ -42,6 +42,7 @@ class Options(BaseModel):
         alias_generator=to_camel,
         populate_by_name=True,
         arbitrary_types_allowed=True,
+        defer_build=True,  # a validator is made with its first use: most groups are never given
     )
 
     @classmethod

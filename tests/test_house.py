@@ -107,7 +107,7 @@ HOUSE = {
     "ratelimit": Row(f"{SHARED} catalog.entries telemetry", f"{MCP} anyio limits msgspec pydantic redis uncalled_for"),
     "audit": Row(SHARED, "msgspec opentelemetry"),
     "resume": Row(SHARED, "anyio msgspec"),
-    "results": Row(f"{SHARED} catalog.inference", "fastmcp key_value msgspec"),
+    "results": Row(f"{SHARED} catalog.inference", "fastmcp msgspec"),
     "calls": Row(f"{SHARED} catalog ratelimit telemetry", f"{MCP} anyio msgspec pydantic"),
     "approvals": Row(
         f"{SHARED} approvals audit.recorder catalog.entries calls.conversion",

@@ -96,6 +96,36 @@ print('fastmcp' in sys.modules)
     assert ran.stdout.splitlines() == ["codecall", "False", "False"]
 
 
+MAY_BE_LOADED = {"codecall", "msgspec", "opentelemetry"}
+"""Packages that the plugin loads beside those of FastMCP, besides the standard library's."""
+
+FASTMCP_LOADED = {
+    "fastmcp.dependencies",
+    "fastmcp.server.context",
+    "fastmcp.server.elicitation",
+    "fastmcp.server.middleware.dereference",
+    "fastmcp.server.middleware.rate_limiting",
+    "fastmcp.server.sessions",
+    "fastmcp.server.transforms.catalog",
+}
+"""Parts of FastMCP that the plugin loads and FastMCP itself does not."""
+
+
+def test_the_plugin_loads_little_beside_fastmcp() -> None:
+    def loaded(code: str) -> set[str]:
+        program = f"import sys; {code}; print(*sys.modules)"
+        ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+        return set(ran.stdout.split())
+
+    fastmcp = loaded("from fastmcp import FastMCP")
+    plugin = loaded("from codecall import CodeCallPlugin; CodeCallPlugin.init()")
+    ours = {name for name in plugin - fastmcp if name.partition(".")[0] not in sys.stdlib_module_names}
+    foreign = {name for name in ours if name.partition(".")[0] not in MAY_BE_LOADED}
+    assert foreign <= FASTMCP_LOADED
+    # FastMCP has some 900 modules: the work of loading is that of the modules.
+    assert len(plugin) <= 1.2 * len(fastmcp)
+
+
 def test_the_plugin_does_not_load_scikit_learn() -> None:
     code = "import sys; from codecall import CodeCallPlugin; CodeCallPlugin.init(); print('sklearn' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

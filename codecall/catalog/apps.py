@@ -13,6 +13,7 @@ providers. Where their prefixes leave a doubt (`my_` and `my_bank_`), they are a
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -21,7 +22,6 @@ from fastmcp.prompts import Prompt
 from fastmcp.resources import Resource, ResourceTemplate
 from fastmcp.server.providers import AggregateProvider, Provider
 from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
-from fastmcp.server.providers.proxy import ProxyTool
 from fastmcp.tools import Tool
 from fastmcp.tools.tool_transform import TransformedTool
 
@@ -30,6 +30,9 @@ from codecall.catalog.cache.fastmcp_internals import inner_provider, mounted_ori
 logger = logging.getLogger("codecall")
 
 FastMCPServer = FastMCP[object]
+
+_PROXY_MODULE: Final = "fastmcp.server.providers.proxy"
+"""FastMCP's proxies, which load its client: 470 modules that most servers do without."""
 
 Component = Tool | Resource | ResourceTemplate | Prompt
 """A component that a server may list."""
@@ -135,7 +138,7 @@ class AppResolver:
             mount = next((mount for mount in self._by_prefix if _has_prefix_of(component, mount)), None)
         if mount is not None:
             return ComponentOrigin(mount.namespace, prefixed[len(mount.prefix) :], mount.namespace)
-        owner = "" if isinstance(_original(component), ProxyTool) else self._server_name
+        owner = "" if _is_of_proxy(_original(component)) else self._server_name
         return ComponentOrigin(self._server_name, component.name, owner)
 
 
@@ -198,3 +201,9 @@ def _mounts(provider: Provider, outer: list[str], enclosing: tuple[str, ...] = (
         every = (*outer, *namespaces)
         prefix, path = ("".join(f"{part}{mark}" for part in every) for mark in "_/")
         yield MountedProvider(provider, "_".join(namespaces), prefix, path)
+
+
+def _is_of_proxy(component: object) -> bool:
+    """Whether a component is a tool of a remote server. There is none before the module of proxies is loaded."""
+    proxies = sys.modules.get(_PROXY_MODULE)
+    return proxies is not None and isinstance(component, proxies.ProxyTool)
