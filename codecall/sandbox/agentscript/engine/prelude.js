@@ -177,6 +177,22 @@
       if (left > 0) put(out, '__truncated', { properties: left });
       return out;
     }
+    // A long list of numbers in a result leaves as it is: there may be no room for a copy. A getter of another part may still
+    // change it, which is found by looking again.
+    const shared = [];
+    function isNumbers(list) {
+      if (list.length < 10000 || hasOwn(list, 'toJSON')) return false;
+      for (let index = 0; index < list.length; index++) {
+        if ((++visited & 1023) === 0) tick(stepsSoFar());
+        if (typeof list[index] !== 'number') return false;
+      }
+      return true;
+    }
+    function checkShared() {
+      for (let index = 0; index < shared.length; index++) {
+        if (!isNumbers(shared[index])) throw new GlobalTypeError('A list in the result changed while the result was read');
+      }
+    }
     function encode(value, depth) {
       if ((++visited & 1023) === 0) tick(stepsSoFar());
       switch (typeof value) {
@@ -216,7 +232,10 @@
         const token = references.tokenOf(value, strict);
         if (token !== undefined) return { $reference: token };
       }
-      if (isArray(value)) return list(value.length, (index) => value[index], depth);
+      if (isArray(value)) {
+        if (!strict && leaving && isNumbers(value)) { append(shared, value); return value; }
+        return list(value.length, (index) => value[index], depth);
+      }
       switch (kindOf(value)) {
         case 'Date': { const time = dateTime(value); return isFinite(time) ? dateToIso(value) : null; }
         case 'RegExp': return text(`/${regExpSource(value)}/${regExpFlags(value)}`);
@@ -257,7 +276,7 @@
         }
       }
     }
-    return { encode: (value) => encode(value, 1), notes, pending, gaps: () => ({ __proto__: null, empty_lists: emptyLists, missing }) };
+    return { encode: (value) => encode(value, 1), checkShared, notes, pending, gaps: () => ({ __proto__: null, empty_lists: emptyLists, missing }) };
   }
 
   // The kind of a built-in object, determined by internal slots, never by names a script can write.
@@ -649,6 +668,7 @@
       const work = encoder(false, true);
       const data = work.encode(value);
       if (work.pending.length === 0) {
+        work.checkShared();
         reportSteps();
         $finish(data === DROP ? 'null' : stringify(data), stringify({ __proto__: null, notes: work.notes, kind: typeof value, raced, ...work.gaps() }));
         return;

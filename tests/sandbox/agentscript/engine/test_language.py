@@ -314,3 +314,35 @@ async def test_a_call_that_lost_a_race_is_not_warned_of(how: str) -> None:
     without, failed = other.warnings
     assert without.startswith("The script ended without the values of slow (line 1): not awaited")
     assert failed.startswith("slow (line 1) was not awaited, and failed")
+
+
+NUMBERS = "const a = Array.from({ length: 12_000 }, (_, i) => i / 2); a[3] = NaN; a[4] = -0;"
+
+
+@pytest.mark.parametrize("script", ["return a", "a.toJSON = () => 'no'; return a"])
+async def test_a_long_list_of_numbers_is_the_list_it_was(enclave: Enclave, script: str) -> None:
+    result = await enclave.execute(f"{NUMBERS} {script}")
+    numbers = [number / 2 for number in range(12_000)]
+    numbers[4] = 0
+    assert isinstance(result.value, list), result.error
+    assert result.value[3] is None
+    assert [*result.value[:3], 1.5, *result.value[4:]] == numbers
+
+
+@pytest.mark.parametrize("change", ["a.push(a)", "a[0] = 1n", "a[0] = {}", "a.toJSON = () => 1"])
+async def test_a_list_that_changes_while_the_result_is_read(enclave: Enclave, change: str) -> None:
+    result = await enclave.execute(f"{NUMBERS} return {{ a, get b() {{ {change}; return 1 }} }}")
+    assert result.error is not None
+    assert (result.error.code, result.error.message) == (
+        "EXECUTION_ERROR",
+        "A list in the result changed while the result was read",
+    )
+
+
+async def test_as_many_numbers_leave_as_there_are_bytes_for() -> None:
+    """The heap holds no copy of them beside the text."""
+    limits = {"timeout_ms": 60_000, "max_steps": 10**8, "max_result_bytes": 16 * 2**20}
+    async with Enclave("secure", **limits, pool={"max_workers": 1}) as own:
+        result = await own.execute("return Array.from({ length: 2_000_000 }, (_, i) => 1_000_000 + i)")
+    assert isinstance(result.value, list), result.error
+    assert (len(result.value), result.value[-1]) == (2_000_000, 2_999_999)
