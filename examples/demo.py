@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from fastmcp import Client
+from fastmcp.client.logging import LogMessage
 from fastmcp.client.transports import StdioTransport
 
 from examples import demo_scripts as scripts
@@ -203,11 +204,19 @@ async def _refused(caller: Caller, transcript: Transcript, script: str) -> None:
     transcript.answer(f"hint: {error['hint']}", good=False)
 
 
+async def keep_quiet(message: LogMessage) -> None:
+    """Console lines of scripts stand in the answers; FastMCP would log each in the middle of the transcript."""
+    del message
+
+
 async def crm_part(transcript: Transcript, log: TextIO) -> None:
     """The CRM: a server of 25 tools."""
     transcript.title("CodeCall in front of a CRM: 25 tools, a process of its own, over stdio")
     started = time.perf_counter()
-    async with Client(crm_process(log)) as client, Client(crm_process(log, "--plain")) as plain:
+    async with (
+        Client(crm_process(log), log_handler=keep_quiet) as client,
+        Client(crm_process(log, "--plain")) as plain,
+    ):
         transcript.say(f"Started it twice, with CodeCall and without, in {time.perf_counter() - started:.1f} s.")
         transcript.section("What a model reads before the first question")
         await show_list_cost(transcript, plain, client)

@@ -231,8 +231,13 @@ class MetaTool(Tool):
 
     def spell_hint(self, error: CodeCallError) -> None:
         """Name the meta-tools in the hint of `error` as this tool is named."""
-        if error.hint and self._runtime.separator != ":":
-            error.hint = _CANONICAL.sub(f"codecall{self._runtime.separator}", error.hint)
+        if error.hint:
+            error.hint = self.spelled(error.hint)
+
+    def spelled(self, hint: str) -> str:
+        """`hint` with the meta-tools named as this tool is named."""
+        separator = self._runtime.separator
+        return hint if separator == ":" else _CANONICAL.sub(f"codecall{separator}", hint)
 
     def _view(self) -> tuple[Context, CatalogView]:
         """Return the context of the current request, and its caller's tools."""

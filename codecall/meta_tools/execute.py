@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Sequence
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 from fastmcp.exceptions import ValidationError
@@ -126,6 +126,10 @@ class ExecuteTool(MetaTool):
             result, blocks = await run_script(self._runtime, context, view, request)
         except ResumeError as refused:
             raise ValidationError(f"{self.name}: resumeFrom: {refused.message}. {refused.hint}") from None
+        if parsed.dry_run and isinstance(result.value, dict):
+            for finding in cast("list[dict[str, str]]", result.value["findings"]):
+                if "hint" in finding:
+                    finding["hint"] = self.spelled(finding["hint"])
         return self.envelope_result(result, blocks)
 
     def envelope_result(self, result: ExecutionResult, blocks: Sequence[ContentBlock]) -> ToolResult:

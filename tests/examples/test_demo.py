@@ -37,6 +37,7 @@ def transcript(loaded_python: LoadedPython) -> str:
     """What the demo prints into a pipe, also where the environment asks for colour."""
     done = run(loaded_python.executable, "-m", "examples.demo", FORCE_COLOR="1")
     assert done.returncode == 0, done.stderr
+    assert "from server" not in done.stderr  # FastMCP logs a server's messages, in the middle of what is shown
     return done.stdout
 
 

@@ -85,6 +85,14 @@ async def test_what_a_client_reads_has_the_names_it_lists(
     assert set(said) == {separator}
 
 
+async def test_the_findings_of_a_dry_run_have_the_names_it_lists() -> None:
+    async with client_called(Shop(tool_name_separator="_").server, "mcp") as client:
+        arguments = {"script": "return await callTool('zzzzq', {})", "dryRun": True}
+        answer = await client.call_tool("codecall_execute", arguments)
+    (finding,) = (answer.structured_content or {})["result"]["findings"]
+    assert finding["hint"] == "codecall_search finds tools by what they do."
+
+
 async def test_hints_of_invoke_are_for_somebody_without_a_script() -> None:
     shop = Shop()
     for tool, given in (("users_get", {"id": "x"}), ("users_get", {"id": 100}), ("zzzzqqqq", {})):
