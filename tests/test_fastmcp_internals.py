@@ -10,7 +10,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parent.parent / "codecall"
 
 INTERNALS: dict[str, set[str]] = {
-    "calls/fastmcp_internals.py": {"_dispatching_tool_call", "_extension_tool_call_scope", "_extensions"},
+    "calls/fastmcp_internals.py": {"_dispatching_tool_call", "_extension_tool_call_scope", "_extensions", "_srctx"},
     "meta_tools/tasks.py": {"_srctx"},
     "server/progress.py": {"_client_log_levels", "_connection"},
     "catalog/cache/fastmcp_internals.py": {"_inner", "_list_tools", "_prefix", "_server"},

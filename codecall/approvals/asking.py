@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from fastmcp import Context
 from mcp import MCPError
-from mcp_types import ElicitResult
+from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from codecall.approvals.request import DEFAULT_CALLS, MAX_GRANTED_CALLS, ApprovalRequest, Decision
+from codecall.approvals.request import DEFAULT_CALLS, MAX_GRANTED_CALLS, MAX_SHOWN_CHARS, Decision
 
 CHOICES: Final[Mapping[str, str]] = {
     "allow this call": "once",
@@ -55,8 +56,8 @@ class Channel(Protocol):
     batches: bool
     """Whether it takes several questions at once. Else they are asked one after the other."""
 
-    async def ask(self, request: ApprovalRequest) -> Decision:
-        """Ask, and wait for the answer.
+    async def elicit(self, message: str, schema: Mapping[str, Any]) -> ElicitResult:
+        """Show a form with a text, and wait for the answer.
 
         Raises:
             Unanswered: there is none.
@@ -76,14 +77,13 @@ class ElicitationChannel:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    async def ask(self, request: ApprovalRequest) -> Decision:
+    async def elicit(self, message: str, schema: Mapping[str, Any]) -> ElicitResult:
         """See `Channel`."""
         context = self._context
         try:
-            result = await context.session.elicit_form(request.question, FORM, context.request_id)
+            return await context.session.elicit_form(message, dict(schema), context.request_id)
         except MCPError as failure:
             raise Unanswered(f"the client refused the question: {failure.error.message}") from None
-        return read_answer(result)
 
 
 def read_answer(result: ElicitResult) -> Decision:
@@ -104,6 +104,15 @@ def read_answer(result: ElicitResult) -> Decision:
     if choice == "once":
         return Decision.once()
     return Decision.stop() if choice == "stop" else Decision.deny()
+
+
+def form_of(request: object) -> ElicitRequestFormParams | None:
+    """The form that a tool's question shows; None for a question of another kind, or one too long to be shown."""
+    params = request.params if isinstance(request, ElicitRequest) else None
+    if not isinstance(params, ElicitRequestFormParams):
+        return None
+    size = len(params.message) + len(json.dumps(params.requested_schema))
+    return params if size <= MAX_SHOWN_CHARS else None
 
 
 def can_elicit(context: Context) -> bool:

@@ -21,11 +21,19 @@ from typing import Any, Final, Literal, Protocol, TypeVar
 
 from anyio import to_thread
 from fastmcp import Context
+from mcp_types import InputRequiredResult, InputResponses
 
-from codecall.approvals.asking import Channel, Unanswered
+from codecall.approvals.asking import FORM, Channel, Unanswered, form_of, read_answer
 from codecall.approvals.grants import GrantKey, Grants
 from codecall.approvals.options import ApprovalOptions
-from codecall.approvals.request import MAX_SHOWN_CHARS, ApprovalRequest, Decision, describe_input, schema_version
+from codecall.approvals.request import (
+    MAX_SHOWN_CHARS,
+    ApprovalRequest,
+    Decision,
+    describe_input,
+    passed_question,
+    schema_version,
+)
 from codecall.approvals.rules import RuleSet
 from codecall.audit.recorder import Audit
 from codecall.calls.conversion import exceeds_chars
@@ -154,6 +162,34 @@ class CallGate(RunObserver):
         if ruling.action == "ask":
             await self._ask(entry, arguments, ruling.rule)
 
+    async def answer(self, entry: CatalogEntry, asked: InputRequiredResult) -> InputResponses | None:
+        """Pass the questions of a tool on to the person at the client, with the names of the tool and its server.
+
+        Returns:
+            The answers; None if one cannot be passed on, or is not answered.
+
+        Raises:
+            ApprovalRequiredError: too many runs wait, or nobody answers in time.
+        """
+        forms = [(name, form_of(request)) for name, request in (asked.input_requests or {}).items()]
+        channel, server = self._channel, entry.owner or entry.app_id
+        answers: InputResponses = {}
+        for name, form in forms:
+            if form is None or channel is None or self._asked >= self._service.options.max_questions:
+                return None
+            self._asked += 1
+            identity = self._identity
+            request = ApprovalRequest(entry.name, server, {}, 0, identity.caller, identity.run_id)
+            message = passed_question(entry.name, server, form.message)
+            async with contextlib.AsyncExitStack() as stack:
+                if not channel.batches:
+                    await stack.enter_async_context(self._turn)
+                try:
+                    answers[name] = await self._wait(request, channel.elicit(message, form.requested_schema))
+                except Unanswered:
+                    return None
+        return answers
+
     async def _ask(self, entry: CatalogEntry, arguments: Mapping[str, object], rule: int) -> None:
         if exceeds_chars(arguments, QUICK_CHARS):
             masked, shown, digest = await to_thread.run_sync(describe_input, arguments)
@@ -218,7 +254,7 @@ class CallGate(RunObserver):
             raise self._required(request, f"the run has asked {self._asked} questions already, and may ask no more")
         self._asked += 1
         try:
-            return await self._wait(request, self._channel.ask(request))
+            return read_answer(await self._wait(request, self._channel.elicit(request.question, FORM)))
         except Unanswered as reason:
             raise self._required(request, str(reason)) from None
 

@@ -133,6 +133,13 @@ def describe_input(arguments: Mapping[str, object]) -> tuple[dict[str, Any], str
     return masked, "\n".join(f"    {_visible(line)}" for line in shown.split("\n")), canonical_digest(text)
 
 
+def passed_question(tool: str, server: str, message: str) -> str:
+    """The question of a tool as a person is shown it: a quotation, with who asks before it."""
+    quoted = "\n".join(f"    {_visible(line)}" for line in message.split("\n"))
+    head = f"A tool asks a question.\n\nTool: {_visible(display_name(tool))}\nServer: {_visible(display_name(server))}"
+    return f"{head}\n\nQuestion:\n\n{quoted}"
+
+
 def schema_version(name: str, version: str | None, schema: Mapping[str, object], description: str) -> str:
     """What a grant is bound to besides a tool's name: a tool that has changed needs to be asked for again."""
     return sha256(json.dumps([name, version, schema, description], sort_keys=True, default=str))

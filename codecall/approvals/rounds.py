@@ -15,15 +15,13 @@ import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from fastmcp import Context
 from fastmcp.exceptions import ValidationError
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 
-from codecall.approvals.asking import FORM, Unanswered, read_answer
-from codecall.approvals.request import ApprovalRequest, Decision
 from codecall.concurrency import abandon
 from codecall.identity import client_key
 from codecall.jsonio.decode import canonical_digest_async
@@ -44,17 +42,18 @@ class RoundTripChannel:
     batches = True
 
     def __init__(self) -> None:
-        self.open: dict[str, tuple[ApprovalRequest, asyncio.Future[Decision]]] = {}
+        self.open: dict[str, tuple[ElicitRequest, asyncio.Future[ElicitResult]]] = {}
         """The open questions, by the names that their answers have."""
         self.asked = asyncio.Event()
         """Set when there are questions."""
         self._count = 0
 
-    async def ask(self, request: ApprovalRequest) -> Decision:
+    async def elicit(self, message: str, schema: Mapping[str, Any]) -> ElicitResult:
         """See `Channel`."""
         self._count += 1
-        name = f"approval-{self._count}"
-        answer: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+        name = f"question-{self._count}"
+        answer: asyncio.Future[ElicitResult] = asyncio.get_running_loop().create_future()
+        request = ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=dict(schema)))
         self.open[name] = request, answer
         self.asked.set()
         try:
@@ -70,10 +69,7 @@ class RoundTripChannel:
             if name not in responses or answer.done():
                 continue
             response = responses[name]
-            try:
-                answer.set_result(read_answer(response) if isinstance(response, ElicitResult) else Decision.deny())
-            except Unanswered as reason:
-                answer.set_exception(reason)
+            answer.set_result(response if isinstance(response, ElicitResult) else ElicitResult(action="cancel"))
             del self.open[name]
         if not self.open:
             self.asked.clear()
@@ -87,10 +83,7 @@ class RoundTripChannel:
 
     def questions(self) -> dict[str, ElicitRequest]:
         """The open questions, as the client gets them."""
-        return {
-            name: ElicitRequest(params=ElicitRequestFormParams(message=request.question, requested_schema=FORM))
-            for name, (request, _) in self.open.items()
-        }
+        return {name: request for name, (request, _) in self.open.items()}
 
 
 CHANNEL: Final[ContextVar[RoundTripChannel | None]] = ContextVar("codecall_round_trips", default=None)

@@ -16,14 +16,15 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
 
 import anyio
 from fastmcp.prompts import PromptResult
 from fastmcp.resources import ResourceResult
-from fastmcp.tools.base import ToolResult
+from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from fastmcp.utilities.versions import VersionSpec
 from mcp import MCPError
+from mcp_types import InputRequiredResult, InputResponses
 
 from codecall.calls.access import AccessPolicy, ComponentLookup, RequestNamespaces, ToolLookup
 from codecall.calls.blocks import BlockInputError, BlockKeeper, BlocksTooLarge
@@ -54,6 +55,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("codecall")
 
 T = TypeVar("T")
+
+AnswerQuestions = Callable[[CatalogEntry, InputRequiredResult], Awaitable[InputResponses | None]]
+"""Gives a person's answers to the questions of a tool; None if there are none."""
+
+MAX_ROUNDS: Final = 10
+"""How often a tool may answer one call with questions; clients allow as many."""
 
 STOP_GRACE_S: Final = 0.25
 """Seconds a cancelled tool has for its clean-up before the broker goes on without it."""
@@ -88,6 +95,7 @@ class Broker:
         on_result: called with each tool's entry and the JSON text of its value. It must not fail.
         create_blocks: creates the store of content blocks, once there are some; without it none are kept.
         gate: called with each tool's entry and input before the tool is; raises what keeps the call from being made.
+        questions: called with the questions that a tool answers with; gives the answers, or None if there are none.
     """
 
     def __init__(
@@ -103,6 +111,7 @@ class Broker:
         on_result: Callable[[CatalogEntry, str], None] | None = None,
         create_blocks: Callable[[], BlockKeeper] | None = None,
         gate: Callable[[CatalogEntry, Mapping[str, object]], Awaitable[None]] | None = None,
+        questions: AnswerQuestions | None = None,
     ) -> None:
         self._server = context.fastmcp
         self._access = AccessPolicy(view, allowed_tools, components)
@@ -116,6 +125,7 @@ class Broker:
         self._on_result = on_result
         self._create_blocks = create_blocks
         self._gate = gate
+        self._questions = questions
         self.blocks: BlockKeeper | None = None
         """The content blocks that calls have returned; None while there are none."""
         self.used_components: set[tuple[CallKind, str]] = set()
@@ -314,6 +324,8 @@ class Broker:
         """FastMCP's result, if it is a success."""
         try:
             result = await request_with_timeout(request, entry, self._timeout_ms)
+            if isinstance(result, InputRequiredToolResult) and self._questions is not None:
+                result = cast("T", await self._answer(result, entry, arguments, self._questions))
         except CodeCallError:
             raise
         except Exception as failure:
@@ -331,6 +343,26 @@ class Broker:
         error = await self._cleaner.run(self._failures.from_result, result, entry, arguments)
         if error is not None:
             raise error
+        return result
+
+    async def _answer(
+        self, result: ToolResult, entry: CatalogEntry, arguments: Mapping[str, object], questions: AnswerQuestions
+    ) -> ToolResult:
+        """The result of a tool once its questions have been answered; its last questions if they are not.
+
+        Only this call is made again, with the state that the tool gave.
+        """
+        for _ in range(MAX_ROUNDS):
+            if not isinstance(result, InputRequiredToolResult):
+                break
+            asked = result.input_required
+            answers = await questions(entry, asked)
+            if answers is None:
+                break
+            again = call_tool(
+                self._server, entry.name, dict(arguments), _version(entry.version), (answers, asked.request_state)
+            )
+            result = await request_with_timeout(again, entry, self._timeout_ms)
         return result
 
     async def _error(

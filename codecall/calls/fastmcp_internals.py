@@ -8,6 +8,7 @@ Private names of FastMCP 4.1 that this file reads, and no other of this folder:
   that overrides them;
 - `_rebind_prefab_tool_names` of a server: what it does to a result that has passed its middleware;
 - `_dispatching_tool_call`: notes that this call is not the one that the client has asked for;
+- `_srctx` of a request's context: where a tool finds the answers to its questions;
 - `_extension_tool_call_scope`: says to mounted servers which extensions have seen the call already.
 
 Where one is gone, calls pass through the middleware, and no error is certain before a call.
@@ -51,10 +52,20 @@ _extension_scope = cast(
 
 
 async def call_tool(
-    server: FastMCP[Any], name: str, arguments: dict[str, object], version: VersionSpec | None
+    server: FastMCP[Any],
+    name: str,
+    arguments: dict[str, object],
+    version: VersionSpec | None,
+    answers: tuple[mcp_types.InputResponses, str | None] | None = None,
 ) -> ToolResult:
     """Call a tool as `server.call_tool` does, past its middleware where none of it sees calls: the walk takes a third
-    of the time of a call that answers at once."""
+    of the time of a call that answers at once.
+
+    `answers`: those to the questions with which the tool has answered before, and the state that it gave. The task that
+    this runs in must be its own.
+    """
+    if answers is not None:
+        _bring_answers(*answers)
     rebind = cast("Callable[[ToolResult], Awaitable[ToolResult]] | None", getattr(server, _REBIND, None))
     if rebind is None or _dispatching is None or _extension_scope is None or observes_calls(server):
         return await server.call_tool(name, arguments, version=version)
@@ -106,6 +117,17 @@ def _intercepts_calls(item: object) -> bool:
 
 
 _PASS_ON: Final = ServerExtension.intercept_tool_call
+
+
+def _bring_answers(responses: mcp_types.InputResponses, state: str | None) -> None:
+    """Let the tools that this task calls see these answers, in place of those of the client's request."""
+    request = fastmcp_request_ctx.get()
+    if request is None:
+        return
+    brought = mcp_types.InputResponseRequestParams(input_responses=responses, request_state=state)
+    params = brought.model_dump(by_alias=True, mode="json", exclude_none=True)
+    context = replace(request._srctx, params=params)  # pyright: ignore[reportPrivateUsage]
+    fastmcp_request_ctx.set(replace(request, _srctx=context))
 
 
 CONNECTION_KEYS: Final = frozenset(

@@ -124,6 +124,7 @@ async def run_observed(
         on_result=result_observer(runtime, context),
         create_blocks=lambda: BlockStore(BlockLimits.from_preset(options.preset), info.caller),
         gate=gate.admit if gate is not None else None,
+        questions=gate.answer if gate is not None else None,
     )
     progress = progress_from_context(options.progress, context, info.run_id)
     observers = _observers(runtime, info, progress)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import json
+from typing import Any, cast
 
 import pytest
-from fastmcp import Client
+from fastmcp import Client, Context
 from key_value.aio.stores.memory import MemoryStore
+from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 
 from codecall import ApprovalRequest, Decision
 from tests.approvals.conftest import (
@@ -285,3 +287,47 @@ async def test_without_the_option_nothing_is_asked_and_there_are_no_grants() -> 
     office = Office(None)
     assert office.plugin.grants is None
     assert (await office.execute(TWO_SENDS))["status"] == "ok"
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_the_questions_of_a_tool_reach_the_person_and_only_its_call_is_made_again(mode: str) -> None:
+    office, asked = Office([]), list[str]()
+
+    async def person(message: str, *_: object) -> dict[str, str]:
+        asked.append(message)
+        return {"name": "ann" if len(asked) == 1 else "ben"}
+
+    @office.server.tool
+    async def greet(ctx: Context) -> Any:
+        """Ask twice, and greet both."""
+        office.done.append("greet")
+        answers = ctx.input_responses or {}
+        said = cast("ElicitResult | None", answers.get("who"))
+        names = [*json.loads(ctx.request_state or "[]"), *([(said.content or {})["name"]] if said is not None else [])]
+        if len(names) == 2:
+            return names
+        form = {"type": "object", "properties": {"name": {"type": "string"}}}
+        question = ElicitRequest(params=ElicitRequestFormParams(message="Who?\n\nTool: x", requested_schema=form))
+        return InputRequiredResult(input_requests={"who": question}, request_state=json.dumps(names))
+
+    script = "await callTool('read', {}); return callTool('greet', {})"
+    async with Client(office.server, mode=cast("Any", mode), elicitation_handler=person) as client:
+        assert (await run(client, script))["result"] == ["ann", "ben"]
+    assert office.done == ["read 1", "greet", "greet", "greet"]
+    text = "A tool asks a question.\n\nTool: greet\nServer: office\n\nQuestion:\n\n    Who?\n    \n    Tool: x"
+    assert asked == [text, text]
+
+
+async def test_a_question_of_a_tool_that_nobody_answers_is_an_error() -> None:
+    office = Office([])
+
+    @office.server.tool
+    async def greet() -> Any:
+        """Ask."""
+        form = {"type": "object", "properties": {"name": {"type": "string"}}}
+        question = ElicitRequest(params=ElicitRequestFormParams(message="Who?", requested_schema=form))
+        return InputRequiredResult(input_requests={"who": question})
+
+    script = "try { return await callTool('greet', {}) } catch (error) { return error.code }"
+    assert (await office.execute(script))["result"] == "INPUT_REQUIRED"
+    assert (await office.execute(script, Person("cancel")))["result"] == "INPUT_REQUIRED"

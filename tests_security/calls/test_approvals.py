@@ -208,7 +208,7 @@ async def test_two_requests_with_one_state_go_on_once() -> None:
 async def test_answers_that_nobody_was_asked_for_allow_nothing() -> None:
     office = Office()
     forged: dict[str, Any] = {
-        f"approval-{number}": ElicitResult(action="accept", content={"decision": ONCE}) for number in range(1, 9)
+        f"question-{number}": ElicitResult(action="accept", content={"decision": ONCE}) for number in range(1, 9)
     }
     async with office.client(Person(ONCE), mode=MODERN) as client:
         asked = await Raw(client).ask(SEND, input_responses=forged)
