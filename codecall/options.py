@@ -200,6 +200,35 @@ class ShutdownOptions(Options):
     it runs to its end."""
 
 
+DURATION: Final = r"([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+"
+"""How a duration is written: `30s`, `1m30s`, `500ms`."""
+
+
+class CodeModeOptions(Options):
+    """The limits of one Starlark script, within those of the preset."""
+
+    enabled: bool = True
+    """Whether there is `execute_tool_script`."""
+    step_limit: int = Field(default=100_000, ge=0)
+    """Most steps of one script; 0 stands for the default."""
+    parallel_max_concurrency: int = Field(default=10, ge=0, le=1_000)
+    """Most functions of one `parallel` that run at the same time; 0 stands for the default."""
+    tool_call_timeout: str = Field(default="30s", pattern=f"^{DURATION}$", max_length=64)
+    """How long one call may take: `30s`, `1m30s`, `500ms`."""
+
+
+class StarlarkOptions(Options):
+    """Scripts in Starlark: the tool `execute_tool_script`."""
+
+    code_mode: CodeModeOptions = CodeModeOptions()
+    """The limits of one script."""
+    optimizer: bool = False
+    """Whether there are `find_tool` and `call_tool` as well: `codecall:search` and `codecall:invoke` by other names."""
+    description_tokens: int = Field(default=4_000, ge=100, le=100_000)
+    """Most tokens of the list of tools in the description of `execute_tool_script`. A longer list has names alone, and
+    says where to find the others."""
+
+
 Mode = Literal["codecall_only", "codecall_opt_in", "metadata_driven", "additive"]
 Separator = Literal[":", "_"]
 """What stands behind `codecall` in the name of a meta-tool."""
@@ -263,6 +292,9 @@ class PluginOptions(Options):
     """Whether spans and metrics are recorded with OpenTelemetry, where a provider is set."""
     tasks: bool = False
     """Whether clients may run `codecall:execute` as a background task of FastMCP (`fastmcp-tasks`, extra `tasks`)."""
+    starlark: StarlarkOptions | None = None
+    """Scripts in Starlark with `execute_tool_script` (extra `starlark`): a bool, or `{"code_mode": …, "optimizer": …}`.
+    None: there is no such tool."""
 
     @classmethod
     def names(cls) -> tuple[str, ...]:
@@ -294,6 +326,8 @@ class PluginOptions(Options):
             values["approvals"] = read_approvals(values["approvals"])
         if isinstance(values.get("results"), bool):
             values["results"] = {"enabled": values["results"]}
+        if isinstance(values.get("starlark"), bool):
+            values["starlark"] = StarlarkOptions() if values["starlark"] else None
         for given in values:
             if given in _PRESET_SPELLINGS:
                 raise OptionsError(f"{given}: set it as vm={{'preset': …}}")
@@ -457,6 +491,23 @@ class ShutdownDict(TypedDict, total=False):
     end_abandoned: bool
 
 
+class CodeModeDict(TypedDict, total=False):
+    """`starlark["code_mode"]`: the limits of one script. See `codecall.options.CodeModeOptions`."""
+
+    enabled: bool
+    step_limit: int
+    parallel_max_concurrency: int
+    tool_call_timeout: str
+
+
+class StarlarkDict(TypedDict, total=False):
+    """`starlark`: scripts in Starlark. See `codecall.options.StarlarkOptions`."""
+
+    code_mode: CodeModeDict
+    optimizer: bool
+    description_tokens: int
+
+
 class PluginKeywords(TypedDict, total=False):
     """The keyword arguments of `CodeCallPlugin.init` except `vm`, for functions that pass them on."""
 
@@ -481,3 +532,4 @@ class PluginKeywords(TypedDict, total=False):
     composite_tools: Sequence[str | os.PathLike[str] | Mapping[str, object]]
     telemetry: bool
     tasks: bool
+    starlark: bool | StarlarkDict | Mapping[str, object] | StarlarkOptions | None

@@ -44,6 +44,7 @@ from codecall.meta_tools.runtime import (
     create_enclave_pool,
     create_search_index,
 )
+from codecall.meta_tools.starlark.script import describe_script_tool
 from codecall.option_base import given_options, merge_options
 from codecall.options import (
     AuditOptions,
@@ -59,6 +60,7 @@ from codecall.options import (
     SearchOptions,
     Separator,
     ShutdownOptions,
+    StarlarkOptions,
 )
 from codecall.results.resources import ResultResources
 from codecall.results.service import ResultService
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
         SanitizationDict,
         SearchDict,
         ShutdownDict,
+        StarlarkDict,
         VmOptions,
     )
 
@@ -165,6 +168,7 @@ class CodeCallPlugin(CatalogTransform):
         composite_tools: Sequence[str | os.PathLike[str] | Mapping[str, object]] = (),
         telemetry: bool = True,
         tasks: bool = False,
+        starlark: bool | StarlarkDict | Mapping[str, object] | StarlarkOptions | None = None,
         **wire_spelling: object,
     ) -> Self:
         """Create a plugin with these options. Each may also be given in its wire spelling (`toolNameSeparator`), and so
@@ -206,6 +210,8 @@ class CodeCallPlugin(CatalogTransform):
                 as mappings. One that is wrong is logged, and not served.
             telemetry: Report spans and metrics to OpenTelemetry, where a provider is set.
             tasks: Let clients run `codecall:execute` as a background task of FastMCP (extra `tasks`).
+            starlark: Add `execute_tool_script`, which runs Starlark (extra `starlark`); or `{"code_mode": {…},
+                "optimizer": …}`. See `codecall.options.StarlarkOptions`.
             **wire_spelling: The same options in their wire spelling; anything else is refused.
 
         Raises:
@@ -363,7 +369,10 @@ class CodeCallPlugin(CatalogTransform):
             now.log_naming()
             # FastMCP finds here what may run as a task: under each spelling that it may be called by.
             return [*now.by_name.values(), *await self._shown(tools, server)]
+        now.check_names(tools)
         shown, own = await self._shown(tools, server), now.by_separator[self._separator()]
+        if self.options.starlark is not None and (context := _context()) is not None:
+            own = await describe_script_tool(own, self.view(context), self.options.starlark)
         now.runtime.telemetry.record_listing(tools, len(shown), own)
         return [*own, *shown]
 

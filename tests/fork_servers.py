@@ -19,8 +19,9 @@ class ForkServers:
 
     def __call__(self, prepare: wire.Prepare) -> LentServer:
         """One that workers with such limits may come from. Only workers that serve one script need one of their own:
-        they are copies of an engine with these limits."""
-        key = wire.pack(prepare) if prepare.runs == 1 and not prepare.limits.allow_clock else b""
+        they are copies of an engine with these limits; and those that know Starlark, which is loaded in advance."""
+        copies = prepare.runs == 1 and not prepare.limits.allow_clock
+        key = wire.pack(prepare) if copies else b"starlark" if prepare.starlark else b""
         server = self._running.get(key)
         if server is None or not server.alive():
             server = self._running[key] = ForkServer(prepare)

@@ -27,6 +27,7 @@ MAX_LINES = 600
 SOFT_LINES = 400
 """Above it a file says in `LONG` why it is one."""
 LONG: dict[str, str] = {
+    "codecall.sandbox.enclave": "the enclave and the runs that it has in flight",
     "codecall.calls.broker": "one call from its rules to its value, and the task that it runs in",
     "codecall.client.client": "the client, and the upstream that adapts a client its user brings",
     "codecall.plugin": "the whole wiring, and every option of `init` with what it means",
@@ -61,6 +62,7 @@ class Row(NamedTuple):
 
 POLICY = "sandbox.agentscript.policy"
 WIRE = "sandbox.wire"
+STARLARK = "sandbox.starlark.policy sandbox.languages"
 LEAVES = (
     f"errors envelopes option_base options presets concurrency files key_value quota namespaces similarity {POLICY}"
 )
@@ -92,13 +94,16 @@ HOUSE = {
     "identity": Row("fastmcp_errors", "fastmcp mcp_types"),
     "fastmcp_errors": Row("options redaction", f"{MCP} pydantic"),
     # The sandbox: the language and the worker know the wire; the host never knows an engine.
-    "sandbox": Row(f"{SHARED} {WIRE} sandbox.host", "anyio msgspec"),
-    "sandbox.host": Row(f"{SHARED} {WIRE}", "anyio msgspec"),
-    "sandbox.worker": Row(LANGUAGE, "landlock pyseccomp"),
+    "sandbox.languages": Row(f"errors {WIRE} sandbox.starlark.policy"),
+    "sandbox.starlark.policy": Row(""),
+    "sandbox": Row(f"{SHARED} {WIRE} {STARLARK} sandbox.host", "anyio msgspec"),
+    "sandbox.host": Row(f"{SHARED} {WIRE} sandbox.starlark.policy", "anyio msgspec"),
+    "sandbox.worker": Row(f"{LANGUAGE} sandbox.starlark", "landlock pyseccomp"),
     "sandbox.agentscript": Row(LANGUAGE, "msgspec"),
     "sandbox.agentscript.parser": Row(LANGUAGE, "esprima"),
     "sandbox.agentscript.typescript": Row(LANGUAGE, "tree_sitter tree_sitter_typescript"),
     "sandbox.agentscript.engine": Row(LANGUAGE, "_quickjs msgspec"),
+    "sandbox.starlark": Row(LANGUAGE, "greenlet starlark"),
     # What exists, and what happens to a call.
     "catalog": Row(SHARED, "fastmcp pydantic"),
     "catalog.cache": Row(f"{SHARED} catalog", "fastmcp"),
@@ -116,7 +121,7 @@ HOUSE = {
     # What joins them.
     "server": Row(f"{SHARED} {ENCLAVE} telemetry", f"{MCP} anyio uncalled_for"),
     "meta_tools": Row(
-        f"{SHARED} {ENCLAVE} approvals audit calls catalog ratelimit results resume server telemetry",
+        f"{SHARED} {ENCLAVE} {STARLARK} {WIRE} approvals audit calls catalog ratelimit results resume server telemetry",
         f"{MCP} anyio docket fastmcp_tasks msgspec pydantic uncalled_for",
     ),
     "composite": Row(

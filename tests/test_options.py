@@ -18,6 +18,7 @@ from codecall.errors import OptionsError
 from codecall.option_base import Options
 from codecall.options import (
     AuditOptions,
+    CodeModeOptions,
     DirectCalls,
     ObservedOutputOptions,
     PluginOptions,
@@ -28,6 +29,7 @@ from codecall.options import (
     SanitizationOptions,
     SearchOptions,
     ShutdownOptions,
+    StarlarkOptions,
 )
 from codecall.plugin import CodeCallPlugin
 from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, Preset, load_preset, presets_folder
@@ -96,6 +98,7 @@ GIVEN: dict[str, tuple[object, object]] = {
     "composite_tools": (["workflows"], ("workflows",)),
     "telemetry": (False, False),
     "tasks": (True, True),
+    "starlark": ({"codeMode": {"stepLimit": 5}}, StarlarkOptions(code_mode=CodeModeOptions(step_limit=5))),
 }
 
 

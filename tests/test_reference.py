@@ -30,6 +30,7 @@ from codecall.sandbox.agentscript import policy
 from codecall.sandbox.agentscript.diagnosis.hints import HINT_RULES, NOT_AN_ERROR_HINT
 from codecall.sandbox.agentscript.policy import ERROR_KINDS, RUNTIME_NAMES, Row, Rules
 from codecall.sandbox.host import dispatch, pipe, preflight
+from codecall.sandbox.starlark import policy as starlark
 from codecall.sandbox.worker import jail, syscalls
 from tests import reference_tables
 from tests.printed_tables import Printers, read_tables, table, words, write_tables
@@ -40,6 +41,15 @@ REFERENCE = REPOSITORY / "docs" / "reference"
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 SWITCHES = {"loops": "allow_loops", "regex": "allow_regex", "console": "allow_console", "clock": "allow_clock"}
 """Verdict to the preset's field."""
+
+
+def starlark_names() -> str:
+    return table(("name", "use"), [(f"`{builtin.name}`", f"`{builtin.use}`") for builtin in starlark.BUILTINS])
+
+
+def starlark_refused() -> str:
+    rows = [*starlark.FOREIGN_WORDS, *starlark.FOREIGN_NAMES]
+    return table(("a script has no", "instead"), [(f"`{row.name}`", f"`{row.instead}`") for row in rows])
 
 
 UNNAMED = {"operator", "unknown member", "unknown identifier"}
@@ -277,6 +287,8 @@ PAGES: Mapping[str, Printers] = {
         "switches": switches,
         "refused": replacements,
         "texts": text_rules,
+        "starlark-names": starlark_names,
+        "starlark-refused": starlark_refused,
     },
     "hints": {"remedies": hint_rules},
     "policy": {"language": row_counts, "dangers": dangerous_names},

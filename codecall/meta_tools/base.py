@@ -193,6 +193,7 @@ class MetaTool(Tool):
     """Whether it calls tools of the server, which a person may have to allow."""
     _runtime: Runtime = PrivateAttr()
     _operation: Operation = PrivateAttr()
+    _own_name: str | None = PrivateAttr(default=None)
 
     @classmethod
     def build(
@@ -221,8 +222,14 @@ class MetaTool(Tool):
         return tool
 
     def name_with(self, separator: Separator) -> str:
-        """Its name with that separator."""
-        return f"codecall{separator}{self._operation}"
+        """Its name with that separator; a name of its own has none."""
+        return f"codecall{separator}{self._operation}" if self._own_name is None else self._own_name
+
+    def called(self, name: str) -> Self:
+        """The same tool under a name of its own."""
+        tool = self.model_copy(update={"name": name})
+        tool._own_name = name
+        return tool
 
     @model_validator(mode="after")
     def _validate_tool_name(self) -> Self:

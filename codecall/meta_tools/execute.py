@@ -110,7 +110,7 @@ class ExecuteTool(MetaTool):
             ValidationError: the arguments are wrong, or the run they name cannot be resumed.
         """
         parsed = parse_arguments(ExecuteArguments, self.name, arguments)
-        context_bytes = self._check_context(parsed.context)
+        context_bytes = checked_context(self.name, "context", parsed.context)
         self._check_globs(parsed.allowed_tools or ())
         self._check_resume(parsed)
         context, view = self._view()
@@ -150,28 +150,6 @@ class ExecuteTool(MetaTool):
         if arguments.dry_run:
             raise ValidationError(f"{self.name}: resumeFrom: a dry run makes no calls, so there is nothing to take up")
 
-    def _check_context(self, context: JsonObject | None) -> int:
-        """Check that `context` is JSON data of a size that is allowed; returns its bytes as JSON."""
-        if not context:
-            return 0
-        # No JSON is less than a fifth of what `exceeds_chars` takes it for: far too much is refused without being
-        # written.
-        if exceeds_chars(context, 5 * MAX_CONTEXT_BYTES):
-            raise ValidationError(
-                f"{self.name}: context: more than {MAX_CONTEXT_BYTES:,} bytes of JSON are not allowed"
-            )
-        try:
-            size = len(msgspec.json.encode(context))
-        except UnicodeEncodeError:
-            raise ValidationError(f"{self.name}: context: holds text that is not valid Unicode") from None
-        except (TypeError, ValueError, RecursionError) as failure:
-            raise ValidationError(f"{self.name}: context: not JSON data: {failure}") from None
-        if size > MAX_CONTEXT_BYTES:
-            raise ValidationError(
-                f"{self.name}: context: {size:,} bytes of JSON; at most {MAX_CONTEXT_BYTES:,} are allowed"
-            )
-        return size
-
     def _check_globs(self, allowed: Sequence[str]) -> None:
         size = sum(len(pattern) for pattern in allowed if is_glob(pattern))
         if size > MAX_ALL_GLOBS_CHARS:
@@ -179,6 +157,28 @@ class ExecuteTool(MetaTool):
                 f"{self.name}: allowedTools: the globs have {size:,} characters; at most {MAX_ALL_GLOBS_CHARS:,} are "
                 "allowed. Give exact names, of which the length does not count, or fewer globs"
             )
+
+
+def checked_context(tool: str, argument: str, context: JsonObject | None) -> int:
+    """Check that an argument is JSON data of a size that is allowed; returns its bytes as JSON.
+
+    Raises:
+        ValidationError: it is not.
+    """
+    if not context:
+        return 0
+    # No JSON is less than a fifth of what `exceeds_chars` takes it for: far too much is refused without being written.
+    if exceeds_chars(context, 5 * MAX_CONTEXT_BYTES):
+        raise ValidationError(f"{tool}: {argument}: more than {MAX_CONTEXT_BYTES:,} bytes of JSON are not allowed")
+    try:
+        size = len(msgspec.json.encode(context))
+    except UnicodeEncodeError:
+        raise ValidationError(f"{tool}: {argument}: holds text that is not valid Unicode") from None
+    except (TypeError, ValueError, RecursionError) as failure:
+        raise ValidationError(f"{tool}: {argument}: not JSON data: {failure}") from None
+    if size > MAX_CONTEXT_BYTES:
+        raise ValidationError(f"{tool}: {argument}: {size:,} bytes of JSON; at most {MAX_CONTEXT_BYTES:,} are allowed")
+    return size
 
 
 def _parameters(options: PluginOptions) -> JsonObject:

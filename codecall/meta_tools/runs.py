@@ -29,6 +29,7 @@ from codecall.presets import PRESET_NAMES, Preset
 from codecall.results.service import CallerResults
 from codecall.resume.refusal import ResumeError
 from codecall.sandbox.interfaces import ObserverGroup, RunClock, RunHooks, RunObserver
+from codecall.sandbox.wire import StarlarkTerms
 from codecall.server.disconnect import run_while_connected
 from codecall.server.progress import progress_from_context
 from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
@@ -55,6 +56,8 @@ class ExecuteRequest:
     """Size of `context` as JSON."""
     resume_from: str | None = None
     """Id of the run to resume."""
+    starlark: StarlarkTerms | None = None
+    """It is Starlark, and these are its terms."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ async def run_observed(
     start: Callable[[StartedRun], AbstractAsyncContextManager[Awaitable[ExecutionResult]]],
     *,
     limits: RunLimits | None = None,
+    broker_class: type[Broker] = Broker,
 ) -> tuple[ExecutionResult, list[ContentBlock]]:
     """Run what `start` gives, with its broker, its record, its progress and its memory; its result, and the content
     blocks that it shows.
@@ -113,7 +117,7 @@ async def run_observed(
     info = RunInfo(_run_id(context), client_key(context), request)
     clock = RunClock()
     gate = await runtime.approvals.gate(context, info.run_id, clock) if runtime.approvals is not None else None
-    broker = Broker(
+    broker = broker_class(
         context,
         view,
         allowed_tools=request.allowed_tools,
@@ -140,7 +144,9 @@ async def run_observed(
             details = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}
             runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: details)
         raise
-    results, blocks = caller_results(runtime, info.caller), partial(_block_store, broker)
+    # The answer of a Starlark script is its value: none is kept for later.
+    results = None if request.starlark is not None else caller_results(runtime, info.caller)
+    blocks = partial(_block_store, broker)
     hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, results, blocks, clock)
     async with progress or nullcontext(), start(StartedRun(info, broker, hooks)) as run:
         observed = hooks.observe(run if memory is None else memory.record_outcome(run))

@@ -9,12 +9,13 @@ server or the system learned when the plugin started.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, get_args
 
 from anyio import to_thread
+from fastmcp.tools import Tool
 from pydantic.alias_generators import to_camel
 
 from codecall.catalog.cache.cache import CatalogCaches
@@ -27,6 +28,7 @@ from codecall.meta_tools.execute import ExecuteTool
 from codecall.meta_tools.invoke import InvokeTool
 from codecall.meta_tools.naming import UNDERSCORE_CLIENTS
 from codecall.meta_tools.search import SearchTool
+from codecall.meta_tools.starlark.script import ScriptTool
 from codecall.options import PluginOptions, SearchOptions, Separator
 from codecall.results.service import max_kept_bytes
 from codecall.sandbox.enclave import Enclave
@@ -70,6 +72,22 @@ class ToolSet:
             known = ", ".join(client.name for client in UNDERSCORE_CLIENTS)
             logger.info("Clients list codecall:search and so on, but codecall_search if they are: %s", known)
 
+    def check_names(self, tools: Sequence[Tool]) -> None:
+        """Check that no tool of the server has the name of a meta-tool that has no other spelling.
+
+        Raises:
+            OptionsError: one has.
+        """
+        if self.runtime.options.starlark is None:
+            return
+        fixed = {tool.name for tool in self.by_name.values() if tool.name_with(":") == tool.name_with("_")}
+        for tool in tools:
+            if tool.name in fixed and not isinstance(tool, MetaTool):
+                raise OptionsError(
+                    f"starlark: the server already has a tool named {tool.name!r}",
+                    hint="Give the server's tool another name, or leave `starlark` out.",
+                )
+
     async def with_options(self, lifetime: EnclaveLifespan, options: PluginOptions) -> ToolSet:
         """Build the set for other options and start its workers; the caller puts it in force.
 
@@ -93,7 +111,18 @@ def _create_tools(runtime: Runtime) -> tuple[MetaTool, ...]:
     options = runtime.options
     invoke = (InvokeTool.create(runtime),) if options.direct_calls.enabled else ()
     execute = _execute_class(options).create(runtime)
-    return (SearchTool.create(runtime), DescribeTool.create(runtime), *invoke, execute)
+    tools: tuple[MetaTool, ...] = (SearchTool.create(runtime), DescribeTool.create(runtime), *invoke, execute)
+    if options.starlark is None or not options.starlark.code_mode.enabled:
+        return tools
+    script = ScriptTool.create(runtime)
+    if not options.starlark.optimizer:
+        return (*tools, script)
+    return (
+        *tools,
+        script,
+        SearchTool.create(runtime).called("find_tool"),
+        InvokeTool.create(runtime).called("call_tool"),
+    )
 
 
 def changed_options(current: PluginOptions, vm: object, changes: Mapping[str, object]) -> PluginOptions:
@@ -123,7 +152,11 @@ def create_enclave_pool(options: PluginOptions, lifetime: EnclaveLifespan, telem
 
     def create_enclave() -> Enclave:
         enclave = Enclave(
-            options.preset, pool=options.pool, sanitization=options.sanitization, max_kept_bytes=kept_bytes
+            options.preset,
+            pool=options.pool,
+            sanitization=options.sanitization,
+            max_kept_bytes=kept_bytes,
+            starlark=options.starlark is not None and options.starlark.code_mode.enabled,
         )
         enclave.pool.workers.on_exit = telemetry.record_worker_exit
         return enclave

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack, cast
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace as replace_fields
 
 from codecall.envelopes import ExecutionResult, select_calls
 from codecall.errors import (
     CodeCallError,
     ExecutionAbortedError,
     IllegalAccess,
+    OptionsError,
     WorkerCrashedError,
     WorkerError,
     WorkerPoolDisposedError,
@@ -38,6 +40,7 @@ from codecall.sandbox.host.queue import WorkerRequest
 from codecall.sandbox.host.references import ReferenceLimits
 from codecall.sandbox.host.turns import ScriptRun
 from codecall.sandbox.interfaces import NO_HOOKS, RunHooks, ToolBroker
+from codecall.sandbox.languages import Language, check_variables, require_starlark, starlark_terms
 
 if TYPE_CHECKING:
     from codecall.options import LimitKeywords, PoolDict, SanitizationDict
@@ -69,6 +72,7 @@ class Enclave:
         pool: `PoolOptions`, or a mapping of its fields.
         sanitization: `SanitizationOptions`, or a mapping of its fields.
         max_kept_bytes: Bytes of a result that `run` may hand to the `results` of its services.
+        starlark: Whether scripts may be Starlark, too; its workers then load what that needs (extra `starlark`).
         **overrides: Preset values to replace (`timeout_ms=8000`).
 
     Each may also be given in its wire spelling, and all as one mapping: `Enclave({"securityLevel": "STANDARD"})`.
@@ -87,6 +91,7 @@ class Enclave:
         pool: PoolOptions | PoolDict | Mapping[str, object] | None = None,
         sanitization: SanitizationOptions | SanitizationDict | Mapping[str, object] | None = None,
         max_kept_bytes: int = 0,
+        starlark: bool = False,
         **overrides: Unpack[LimitKeywords],
     ) -> None:
         self._preset = resolve_preset(preset_of_level(security_level, preset), overrides, where="")
@@ -98,7 +103,9 @@ class Enclave:
             else SanitizationOptions.read(sanitization or {}, where="sanitization")
         )
         options = pool if isinstance(pool, PoolOptions) else PoolOptions.read(pool or {}, where="pool")
-        self._prepare = self._limits_cache.prepare(self._preset)
+        if starlark:
+            require_starlark()
+        self._prepare = replace_fields(self._limits_cache.prepare(self._preset), starlark=starlark)
         self._pool = WorkerPool(options, self._prepare)
         self.in_flight = InFlightRuns()
         """The scripts that have not ended."""
@@ -189,6 +196,7 @@ class Enclave:
         prompt_handler: ToolHandler | None = None,
         coverage: bool = False,
         dry_run: bool = False,
+        language: Language = "javascript",
     ) -> ExecutionResult:
         """Run one script with tools that are plain Python; resources and prompts too.
 
@@ -207,6 +215,8 @@ class Enclave:
             prompt_handler: Gives the value of `getPrompt(name, args)`. Without it there are no prompts.
             coverage: Record which lines ran: `ExecutionResult.lines`. The script runs slower.
             dry_run: Only check it: the value is `{valid, findings, manifest}`.
+            language: `javascript`, or `starlark` where the enclave was made with it: then the keys of `context` are
+                variables of the script, and those of `tools` its functions.
 
         Returns:
             How it ended. A failed script is a result, not an exception; `raise_for_status()` makes it one.
@@ -225,7 +235,15 @@ class Enclave:
             prompt_handler=prompt_handler,
             timeout_ms=preset.tool_call_timeout_ms,
         )
-        return await self.run(script, broker, context=context, preset=preset, coverage=coverage, dry_run=dry_run)
+        terms = None
+        if language == "starlark":
+            check_variables(context or {}, names := {str(tool["name"]): tool for tool in tools or ()})
+            terms = starlark_terms(script, names)
+        elif language != "javascript":
+            raise OptionsError(f"language: 'javascript' or 'starlark' is needed (got {language!r:.80})")
+        return await self.run(
+            script, broker, context=context, preset=preset, coverage=coverage, dry_run=dry_run, starlark=terms
+        )
 
     async def run(
         self,
@@ -238,6 +256,7 @@ class Enclave:
         coverage: bool = False,
         dry_run: bool = False,
         hooks: RunHooks = NO_HOOKS,
+        starlark: wire.StarlarkTerms | None = None,
     ) -> ExecutionResult:
         """Run one script with `broker` performing its calls. Never raises for anything that script or worker do.
 
@@ -251,12 +270,19 @@ class Enclave:
             coverage: Note which lines ran: `ExecutionResult.lines`.
             dry_run: Only check it: the value is `{valid, findings, manifest}`.
             hooks: Its name, its observers, the memory of its calls, and the storage of a result that is too large.
+            starlark: It is Starlark, and these are its terms; None: it is AgentScript.
+
+        Raises:
+            OptionsError: it is Starlark, and the enclave was made without.
         """
         if not isinstance(script, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"script: a string is needed, got {type(script).__name__}")
+        if starlark is not None and not self._prepare.starlark:
+            raise OptionsError("language: this enclave runs no Starlark", hint="Make it with Enclave(starlark=True).")
         preset = preset or self._preset
         try:
-            start = wire.Start(script, self._limits_cache.limits(preset), encode_context(context), dry_run, coverage)
+            limits = self._limits_cache.limits(preset)
+            start = wire.Start(script, limits, encode_context(context), dry_run, coverage, starlark)
             script.encode()
         except UnicodeEncodeError:
             hint = "It holds half of a surrogate pair: write the whole character, or its escape in a string."

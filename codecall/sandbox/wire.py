@@ -126,6 +126,8 @@ class Prepare(msgspec.Struct, tag="prepare", frozen=True):
     """Processor time the worker may use in its whole life."""
     require_jail: bool
     """End, saying which layer is missing, rather than run with fewer than all layers."""
+    starlark: bool = False
+    """Whether scripts may be Starlark; the process was told before it loaded anything."""
 
 
 class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -139,17 +141,37 @@ class Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How it is set here, or why it is missing."""
 
 
+class ToolFunction(msgspec.Struct, frozen=True, array_like=True):
+    """A function of a Starlark script that stands for a tool."""
+
+    name: str
+    tool: str
+    signature: str
+    """How it is called."""
+
+
+class StarlarkTerms(msgspec.Struct, frozen=True):
+    """What a Starlark script runs with."""
+
+    functions: list[ToolFunction] = []
+    """The tools whose function names occur in it."""
+    parallel: int = 10
+    """Most functions of one `parallel` that run at the same time."""
+
+
 class Start(msgspec.Struct, tag="start", frozen=True):
     """Server: run this script."""
 
     script: str
     limits: Limits
     context: str | None = None
-    """`codecallContext` as JSON text."""
+    """`codecallContext` as JSON text; of a Starlark script its `data`."""
     dry_run: bool = False
     """Only look at it: the result is a `Report`."""
     coverage: bool = False
     """Say which lines ran."""
+    starlark: StarlarkTerms | None = None
+    """It is Starlark, and these are its terms; None: it is JavaScript."""
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):

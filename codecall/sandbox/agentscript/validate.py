@@ -73,7 +73,7 @@ def validate_script(
     Raises:
         InvalidScript: the script must not run.
     """
-    text = _without_fence(script)
+    text = without_fence(script)
     javascript: CheckedScript | InvalidScript
     try:
         javascript = validate_javascript(text, rules, coverage=coverage, find_namespaces=find_namespaces)
@@ -157,7 +157,7 @@ def validate_javascript(
     )
 
 
-def _without_fence(script: str) -> str:
+def without_fence(script: str) -> str:
     """`script` with blanks for the fence around it, if there is one."""
     opening = _OPENING_FENCE.match(script)
     if opening is None:

@@ -80,7 +80,7 @@ class WorkerProcess:
         ours, theirs = socket_pair()
         with theirs:
             try:
-                process = start_process(WORKER_COMMAND, theirs)
+                process = start_process((*WORKER_COMMAND, *(("starlark",) if prepare.starlark else ())), theirs)
             except WorkerStartupError:
                 ours.close()
                 raise

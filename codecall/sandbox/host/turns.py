@@ -42,6 +42,7 @@ from codecall.sandbox.host.preflight import Preflight, QuestionHandler, dry_run_
 from codecall.sandbox.host.process import WorkerProcess
 from codecall.sandbox.host.references import NO_REFERENCES, ReferenceLimits, resolve_result
 from codecall.sandbox.interfaces import BLOCK_REFERENCE, NO_HOOKS, ResultPlace, RunHooks, ToolBroker
+from codecall.sandbox.starlark import policy as starlark
 
 WATCHDOG_GRACE_MS = 150
 """How long after its deadline a worker may still report by itself before it is killed, in milliseconds."""
@@ -92,6 +93,7 @@ class ScriptRun:
     """Whether the first frame, which may carry a plan, has come."""
     _duration_scope: anyio.CancelScope | None = None
     _abort_error: CodeCallError | None = None
+    _starlark: bool = False
 
     def __post_init__(self) -> None:
         self.questions = QuestionHandler(self.broker, self._emit)
@@ -114,7 +116,8 @@ class ScriptRun:
             error: Why it failed.
             call: Number of the call whose error it is, if it is one's.
         """
-        add_default_hint(error, self.dispatcher.log.summary(call))
+        hints = starlark.DEFAULT_HINTS if self._starlark else {}
+        add_default_hint(error, self.dispatcher.log.summary(call), hints)
         return ExecutionResult(
             error.status,
             error=error,
@@ -140,6 +143,7 @@ class ScriptRun:
         Raises:
             WorkerError: the worker broke the protocol, died or had to be given up; the caller reports it with `failed`.
         """
+        self._starlark = start.starlark is not None
         self.worker.pipe.longest_frame = wire.longest_frame(self.limits)
         self.coverage.expect(start)
         preflight = Preflight(self.broker, start)
@@ -171,7 +175,9 @@ class ScriptRun:
             self._abort_error
             or ScriptTimeoutError(
                 f"Script exceeded the total duration limit of {self.max_duration_ms}ms",
-                hint="Make fewer or faster tool calls, run them side by side with `Promise.all`, or split the work.",
+                hint=starlark.DURATION_HINT
+                if self._starlark
+                else "Make fewer or faster tool calls, run them side by side with `Promise.all`, or split the work.",
             )
         )
 

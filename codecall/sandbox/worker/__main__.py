@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 from codecall.sandbox.worker.serve import run
 from codecall.sandbox.worker.startup import load_and_jail
 
 
 def main() -> None:
-    """Load everything, then serve."""
-    run(load_and_jail())
+    """Load everything, then serve; the argument `starlark` makes it load that, too."""
+    run(load_and_jail(starlark="starlark" in sys.argv[1:]))
 
 
 if __name__ == "__main__":

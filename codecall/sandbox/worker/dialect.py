@@ -22,10 +22,16 @@ class Engine(Protocol):
     """Lines that ran for the first time since they were last taken; only with line coverage."""
     outcome: ScriptOutcome | None
     """Set once the script has ended."""
-    pending_calls: int
-    """Calls without an answer."""
-    steps: int
-    """Steps of the script at the last count."""
+
+    @property
+    def pending_calls(self) -> int:
+        """Calls without an answer."""
+        ...
+
+    @property
+    def steps(self) -> int:
+        """Steps of the script at the last count."""
+        ...
 
     def resume(self, answers: list[wire.Answer]) -> None:
         """Give the script the answers to its calls and run it until it waits again."""

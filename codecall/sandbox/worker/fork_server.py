@@ -46,7 +46,7 @@ def main() -> None:
         prepare = wire.decode_server_message(control.recv(MAX_PREPARE_BYTES))
         if not isinstance(prepare, wire.Prepare):
             return
-        template = _Template(load_and_jail(), _engines(prepare))
+        template = _Template(load_and_jail(starlark=prepare.starlark), _engines(prepare))
         if template.engines is None:
             Realm(prepare.limits, ask_nobody, lambda: 0.0).close()  # compiles the runtime for all workers
         # A collection would touch, and so copy, every page that the workers share.

@@ -6,17 +6,20 @@ import gc
 import itertools
 import os
 import socket
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.checked import InvalidScript
 from codecall.sandbox.agentscript.dialect import REST_S, JavaScript
 from codecall.sandbox.agentscript.engine.realm import Realm, ScriptOutcome
-from codecall.sandbox.agentscript.validator.names import AskTopic
+from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic
 from codecall.sandbox.worker import jail
 from codecall.sandbox.worker.dialect import Dialect, Engine, EngineT
 from codecall.sandbox.worker.pipe import HostPipe
 from codecall.sandbox.worker.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from codecall.sandbox.starlark.engine import StarlarkEngine
 
 
 class PrebuiltEngines(NamedTuple):
@@ -71,6 +74,7 @@ def _serve(pipe: HostPipe, shared: jail.Shared, engines: PrebuiltEngines | None)
         first, trial = engines
         first.rebind(ask, watchdog.script_ms)
     dialect = JavaScript(ask, watchdog.script_ms, prepare.limits, prepare.runs, first)
+    starlark = _starlark(ask, watchdog) if prepare.starlark else None
     pipe.send(wire.Ready(layers))
     if trial is not None and not pipe.has_work(REST_S):
         trial.rebind(ask, watchdog.script_ms)
@@ -80,9 +84,21 @@ def _serve(pipe: HostPipe, shared: jail.Shared, engines: PrebuiltEngines | None)
         start = pipe.receive()
         if not isinstance(start, wire.Start):
             os._exit(2)
-        _serve_one(pipe, watchdog, dialect, start, last=runs == prepare.runs)
+        last = runs == prepare.runs
+        if start.starlark is None:
+            _serve_one(pipe, watchdog, dialect, start, last=last)
+        elif starlark is not None:
+            _serve_one(pipe, watchdog, starlark, start, last=last)
+        else:
+            os._exit(2)
         dialect.rest(pipe.has_work)
     os._exit(0)
+
+
+def _starlark(ask: AskHost, watchdog: Watchdog) -> Dialect[StarlarkEngine]:
+    from codecall.sandbox.starlark.dialect import Starlark  # loaded before the jail was shut, where a server wants it
+
+    return Starlark(ask, watchdog.script_ms)
 
 
 def _serve_one(pipe: HostPipe, watchdog: Watchdog, dialect: Dialect[EngineT], start: wire.Start, *, last: bool) -> None:

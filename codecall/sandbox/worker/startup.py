@@ -70,9 +70,9 @@ _WARM_UP_ANSWERS: dict[AskTopic, str] = {
 }
 
 
-def load_and_jail() -> jail.Shared:
-    """Load everything that will ever be needed, and enter the part of the jail that does not depend on the worker: the
-    first thing a worker does, or a fork server for its workers.
+def load_and_jail(*, starlark: bool = False) -> jail.Shared:
+    """Load everything that will ever be needed, Starlark only if asked to, and enter the part of the jail that does not
+    depend on the worker: the first thing a worker does, or a fork server for its workers.
 
     Nothing can be loaded once the jail is shut, so a warm-up makes every module load what it puts off.
     """
@@ -81,6 +81,10 @@ def load_and_jail() -> jail.Shared:
     # A script never competes with the server for the processor as an equal.
     os.nice(NICENESS)
     warm_up()
+    if starlark:
+        from codecall.sandbox.starlark import dialect  # only where a server has it switched on
+
+        dialect.warm_up(WARM_UP_LIMITS)
     return jail.enter_shared()
 
 

@@ -1,0 +1,1 @@
+"""The meta-tool for Starlark scripts."""

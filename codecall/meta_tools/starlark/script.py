@@ -1,0 +1,244 @@
+"""`execute_tool_script`: runs one Starlark script over the tools of its caller, and answers with its value."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from fastmcp.tools.base import ToolResult
+from mcp_types import TextContent, ToolAnnotations
+from pydantic import PrivateAttr
+
+from codecall.calls.broker import Broker
+from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.view import CatalogView
+from codecall.envelopes import ExecutionResult
+from codecall.errors import AccessDeniedError, OptionsError, SelfReferenceError
+from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
+from codecall.meta_tools.execute import checked_context
+from codecall.meta_tools.runs import ExecuteRequest, RunLimits, StartedRun, run_observed
+from codecall.options import CodeModeOptions, StarlarkOptions
+from codecall.presets import Preset
+from codecall.sandbox.languages import check_variables, starlark_terms, words
+from codecall.sandbox.starlark.policy import function_name, function_names, signature
+from codecall.telemetry.tokens import estimate_tokens
+
+logger = logging.getLogger("codecall")
+
+NAME: Final = "execute_tool_script"
+
+MAX_DURATION_MS: Final = 60_000
+"""Longest run in all, tools included."""
+
+MAX_LINE: Final = 200
+"""Most characters of the line about one tool."""
+
+_UNITS: Final = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4, "h": 3.6e6}
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h)")
+
+
+class ScriptArguments(Arguments):
+    """Arguments of `execute_tool_script`."""
+
+    script: str
+    data: dict[str, Any] | None = None
+
+
+_INPUT: JsonObject = {
+    "type": "object",
+    "properties": {
+        "script": {"type": "string", "description": "Starlark source, up to 64 KiB"},
+        "data": {"type": "object", "description": "Each key is a top-level variable of the script"},
+    },
+    "required": ["script"],
+    "additionalProperties": False,
+}
+
+_OUTPUT: JsonObject = {
+    "type": "object",
+    "properties": {
+        "result": {"description": "What the script returned"},
+        "logs": {"type": "array", "items": {"type": "string"}, "description": "What it printed"},
+        "warnings": {"type": "array", "items": {"type": "string"}},
+    },
+    "required": ["result"],
+}
+
+_ABOUT: Final = """\
+Run one Starlark script that calls several tools and returns one value: loops, conditions, comprehensions.
+Tools are functions with keyword arguments: tool(key=value). call_tool("any name", key=value) calls one by its own name;
+try_call(...) gives {"ok", "value" | "error"} instead of failing. parallel([lambda: a(), lambda: b()]) runs them at
+once, results in order; in a loop bind the variable: lambda x=x: a(id=x). `return` any value; the keys of `data`
+are variables; print(...) writes logs. No import, while, try, class or recursion."""
+"""What the description says of the language."""
+
+
+class ScriptTool(MetaTool):
+    """Runs Starlark scripts."""
+
+    _preset: Preset = PrivateAttr()
+    _parallel: int = PrivateAttr()
+
+    @classmethod
+    def create(cls, runtime: Runtime) -> ScriptTool:
+        """Create the tool; `runtime` has the option `starlark`."""
+        tool = cls.build(
+            runtime,
+            verb="execute",
+            title="Run a Starlark script over tools",
+            description=_ABOUT,
+            parameters=_INPUT,
+            output_schema=_OUTPUT,
+            annotations=ToolAnnotations(
+                read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
+            ),
+        ).called(NAME)
+        options = runtime.options.starlark or StarlarkOptions()
+        tool._preset = script_preset(runtime.options.preset, options.code_mode)
+        tool._parallel = options.code_mode.parallel_max_concurrency or _DEFAULTS.parallel_max_concurrency
+        return tool
+
+    async def respond(self, arguments: dict[str, Any]) -> ToolResult:
+        """Run the script. Whatever is wrong with it is a result that says so.
+
+        Raises:
+            ValidationError: the arguments are wrong.
+        """
+        parsed = parse_arguments(ScriptArguments, self.name, arguments)
+        size = checked_context(self.name, "data", parsed.data)
+        context, view = self._view()
+        tools: dict[str, CatalogEntry] = {}
+        if parsed.data or words(parsed.script):  # one that names nothing lists no tools
+            tools = {entry.name: entry for entry in await view.entries()}
+        try:
+            check_variables(parsed.data or {}, tools)
+        except OptionsError as refused:
+            return _failed(refused.message, ())
+        terms = starlark_terms(
+            parsed.script,
+            {name: {"inputSchema": entry.input_schema} for name, entry in tools.items()},
+            parallel=self._parallel,
+        )
+        request = ExecuteRequest(parsed.script, parsed.data, context_bytes=size, starlark=terms)
+        runtime, preset = self._runtime, self._preset
+
+        @asynccontextmanager
+        async def start(run: StartedRun) -> AsyncGenerator[Awaitable[ExecutionResult]]:
+            async with runtime.enclaves.use(context) as enclave:
+                yield enclave.run(
+                    request.script,
+                    run.broker,
+                    context=request.context,
+                    owner="" if runtime.options.pool.share_workers else run.info.caller,
+                    hooks=run.hooks,
+                    preset=preset,
+                    starlark=terms,
+                )
+
+        limits = RunLimits(preset.tool_call_timeout_ms, preset.max_duration_ms)
+        result, blocks = await run_observed(
+            runtime, context, view, request, start, limits=limits, broker_class=ScriptBroker
+        )
+        if result.error is not None:
+            return _failed(_error_text(result), result.logs)
+        body: JsonObject = {"result": result.value}
+        body |= {"logs": list(result.logs)} if result.logs else {}
+        body |= {"warnings": list(result.warnings)} if result.warnings else {}
+        answer = tool_result(body, blocks=[*_log_blocks(result.logs), *blocks])
+        text = tool_result({"result": result.value}).content[0]
+        if isinstance(text, TextContent):
+            value = text.text.removeprefix('{"result":').removesuffix("}")
+            answer.content[0] = TextContent(type="text", text=value)
+        return answer
+
+
+class ScriptBroker(Broker):
+    """Performs the calls of a Starlark script: a tool that may not be called reads as one that does not exist."""
+
+    async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
+        """See `Broker.call`."""
+        try:
+            return await super().call(name, arguments, max_bytes=max_bytes)
+        except (AccessDeniedError, SelfReferenceError):
+            raise await self._access.not_found("tool", name) from None
+
+
+_DEFAULTS: Final = CodeModeOptions()
+
+
+def script_preset(preset: Preset, code_mode: CodeModeOptions) -> Preset:
+    """The limits of Starlark scripts: those of `code_mode`, and nowhere more than the preset allows."""
+    timeout = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(code_mode.tool_call_timeout))
+    limits = {
+        "max_steps": code_mode.step_limit or _DEFAULTS.step_limit,
+        "tool_call_timeout_ms": max(1, int(timeout)),
+        "max_duration_ms": MAX_DURATION_MS,
+    }
+    return preset.model_copy(update={name: min(getattr(preset, name), limit) for name, limit in limits.items()})
+
+
+def _error_text(result: ExecutionResult) -> str:
+    error = result.error
+    if error is None:
+        return ""
+    place = f" (line {error.location.line}, column {error.location.column})" if error.location is not None else ""
+    hint = f" Hint: {error.hint}" if error.hint else ""
+    return f"{error.message.rstrip('.')}{place}.{hint}"
+
+
+def _failed(message: str, logs: Sequence[str]) -> ToolResult:
+    text = TextContent(type="text", text=f"script execution failed: {message}")
+    return ToolResult.model_construct(
+        content=[text, *_log_blocks(logs)], structured_content=None, meta=None, is_error=True
+    )
+
+
+def _log_blocks(logs: Sequence[str]) -> list[TextContent]:
+    return [TextContent(type="text", text="logs:\n" + "\n".join(logs))] if logs else []
+
+
+async def describe_script_tool(
+    tools: Sequence[MetaTool], view: CatalogView, options: StarlarkOptions
+) -> tuple[MetaTool, ...]:
+    """The meta-tools with the tools of this caller in the description of `execute_tool_script`."""
+    described: list[MetaTool] = []
+    for tool in tools:
+        if isinstance(tool, ScriptTool):
+            listed = list_tools(await view.entries(), options)
+            described.append(tool.model_copy(update={"description": f"{_ABOUT}\n{listed}"}))
+        else:
+            described.append(tool)
+    return tuple(described)
+
+
+def list_tools(entries: Sequence[CatalogEntry], options: StarlarkOptions) -> str:
+    """The tools of one caller, as many as the budget has room for: a line each, else names alone."""
+    if not entries:
+        return "There are no tools."
+    functions = function_names(entry.name for entry in entries)
+    lines: list[str] = []
+    for entry in entries:
+        name = function_name(entry.name)
+        if functions.get(name) == entry.name:
+            call = signature(name, entry.input_schema)
+        else:
+            logger.warning("tool %r has no function in Starlark scripts: %r is taken", entry.name, name)
+            call = f'call_tool("{entry.name}", …)'
+        about = " ".join((entry.description or entry.title or "").split())
+        lines.append(f"- {call}: {about}"[:MAX_LINE] if about else f"- {call}"[:MAX_LINE])
+    text = "Tools:\n" + "\n".join(lines)
+    if estimate_tokens(len(text)) <= options.description_tokens:
+        return text
+    finder = "find_tool" if options.optimizer else "codecall:search"
+    names: list[str] = []
+    used = 0
+    for entry in entries:
+        used += len(entry.name) + 2
+        if estimate_tokens(used) > options.description_tokens - 50:
+            break
+        names.append(entry.name)
+    more = f" and {len(entries) - len(names)} more" if len(names) < len(entries) else ""
+    return f"Tools: {', '.join(names)}{more}. {finder} finds tools and says how they are called."

@@ -1,0 +1,76 @@
+"""The languages of scripts as their callers know them, and what a Starlark script is told of its tools and its data."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import PurePath
+from typing import Any, Final, Literal, TypeAlias, cast
+
+from codecall.errors import OptionsError
+from codecall.sandbox import wire
+from codecall.sandbox.starlark.policy import BUILTIN_NAMES, NAME, function_names, signature
+
+Language: TypeAlias = Literal["javascript", "starlark"]
+
+MAX_FUNCTIONS: Final = 1_000
+"""Most tools that one script can name as functions."""
+
+_KEYWORDS: Final = frozenset(("and", "break", "continue", "def", "elif", "else", "for", "if", "in", "lambda"))
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def language_of(path: str) -> Language:
+    """The language of a file, by its name: `.star`, `.starlark` or `.bzl` is Starlark, all others are JavaScript."""
+    return "starlark" if PurePath(path).suffix.lower() in {".star", ".starlark", ".bzl"} else "javascript"
+
+
+def require_starlark() -> None:
+    """Raise OptionsError where the packages for Starlark are not installed."""
+    missing = [name for name in ("starlark", "greenlet") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise OptionsError(
+            f"starlark: {' and '.join(missing)} is not installed", hint="Install it: pip install 'codecall[starlark]'"
+        )
+
+
+def words(script: str) -> set[str]:
+    """The words of a script that may be names of tools."""
+    return set(_WORD.findall(script)) - BUILTIN_NAMES - _KEYWORDS
+
+
+def starlark_terms(script: str, tools: Mapping[str, Mapping[str, Any]], *, parallel: int = 10) -> wire.StarlarkTerms:
+    """What a Starlark script runs with.
+
+    Args:
+        script: its text; only the tools whose function names occur in it are handed on.
+        tools: what it may call, by name, with `inputSchema`.
+        parallel: most functions of one `parallel` that run at the same time.
+    """
+    used, functions = words(script), function_names(tools)
+    found = sorted(used & functions.keys())[:MAX_FUNCTIONS]
+    return wire.StarlarkTerms(
+        [_function(name, functions[name], tools[functions[name]].get("inputSchema")) for name in found], parallel
+    )
+
+
+def _function(name: str, tool: str, schema: object) -> wire.ToolFunction:
+    known = cast("Mapping[str, object]", schema if isinstance(schema, Mapping) else {})
+    return wire.ToolFunction(name, tool, signature(name, known))
+
+
+def check_variables(data: Mapping[str, object], tools: Iterable[str]) -> None:
+    """Check that the keys of `data` can be variables of a Starlark script.
+
+    Raises:
+        OptionsError: one of them is no name, or is taken.
+    """
+    if not data:
+        return
+    taken = BUILTIN_NAMES | function_names(tools).keys()
+    for key in data:
+        if key in taken:
+            raise OptionsError(f'data argument "{key:.80}" conflicts with a builtin or tool name')
+        if NAME.fullmatch(key) is None or key in _KEYWORDS:
+            raise OptionsError(f'data argument "{key:.80}" is not a name that a variable can have')

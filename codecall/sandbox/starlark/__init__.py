@@ -1,0 +1,1 @@
+"""Starlark, the second dialect of scripts, behind the same protocol as JavaScript."""

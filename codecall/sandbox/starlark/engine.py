@@ -1,0 +1,289 @@
+"""Runs one Starlark script: its tasks are greenlets of this one thread, each of which waits for its own tools.
+
+The hub is the greenlet of the worker's loop. It lets every task run that can, until all wait for tools or the script
+has ended; then the turn is over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, cast
+
+from greenlet import getcurrent, greenlet
+from starlark.eval import builtins, evaluator
+from starlark.eval.errors import EvalError
+from starlark.eval.evaluator import eval_file
+from starlark.eval.function import StarlarkFunction
+from starlark.eval.module import Module
+from starlark.eval.values import BuiltinFunction, Dict, StarlarkList, starlark_type
+
+from codecall.sandbox import wire
+from codecall.sandbox.agentscript.diagnosis.report import ScriptProgress, limit_failure
+from codecall.sandbox.agentscript.engine.realm import ScriptOutcome
+from codecall.sandbox.agentscript.parser.unicode import well_formed
+from codecall.sandbox.agentscript.validator.names import AskHost
+from codecall.sandbox.starlark.failures import TaskFailedError, ToolFailedError, calling_offset, failure_of
+from codecall.sandbox.starlark.policy import BUILTIN_NAMES, MAX_TASKS
+from codecall.sandbox.starlark.read import SCRIPT, StarlarkProgram
+from codecall.sandbox.starlark.thread import Meter, Stopped, TaskThread
+from codecall.sandbox.starlark.values import Encoder, TooLarge, console_text, from_json
+
+call = cast("Callable[[Any, list[Any], dict[str, Any], TaskThread], Any]", evaluator.call)  # pyright: ignore[reportUnknownMemberType]
+
+_UNIVERSAL: Final = {name: value for name, value in builtins.make_universal().items() if name in BUILTIN_NAMES}
+
+
+class StarlarkEngine:
+    """The engine of exactly one script; a `worker.dialect.Engine`.
+
+    Args:
+        limits: The preset's numbers.
+        ask: Asks the host about tools.
+        clock: Milliseconds of the script's own time so far.
+    """
+
+    def __init__(self, limits: wire.Limits, ask: AskHost, clock: Callable[[], float]) -> None:
+        self.limits = limits
+        """The limits it was built for."""
+        self.ask = ask
+        """Asks the host, which knows the tools."""
+        self.calls: list[wire.Call] = []
+        """Tool calls since they were last taken."""
+        self.logs: list[str] = []
+        """Console lines since they were last taken."""
+        self.covered_lines: list[int] = []
+        """Stays empty: no lines are recorded."""
+        self.outcome: ScriptOutcome | None = None
+        """Set once the script has ended."""
+        self.pending_calls = 0
+        """Tool calls without an answer."""
+        self._meter = Meter(limits, clock)
+        self._module = Module("")
+        self._lines: Callable[[int], tuple[int, int]] | None = None
+        self._hub = getcurrent()
+        self._ready: deque[Callable[[], object]] = deque()
+        """What is to run next: each switches to a task."""
+        self._waiting: dict[int, greenlet] = {}
+        """The tasks that wait for tools, by the number of the call."""
+        self._tasks = 0
+        self._parallel = 1
+        self._made = 0
+        self.lost_lines = 0
+        """Console lines that there was no room for."""
+        self._console_lines = 0
+        self._console_bytes = 0
+        self._program: StarlarkProgram | None = None
+
+    @property
+    def steps(self) -> int:
+        """Steps of the evaluator so far."""
+        return self._meter.steps
+
+    def count_steps(self) -> int:
+        """Steps of the evaluator so far."""
+        return self._meter.steps
+
+    def start(self, program: StarlarkProgram, terms: wire.StarlarkTerms, data: dict[str, Any]) -> None:
+        """Run a script until it waits, settles or is stopped."""
+        self._program, self._parallel = program, max(1, terms.parallel)
+        universal = dict(_UNIVERSAL)
+        for name in ("print", "call_tool", "try_call", "parallel"):
+            universal[name] = BuiltinFunction(name, getattr(self, f"_builtin_{name}"))
+        for function in terms.functions:
+            # A global of the module: every name that the script does not define is looked up there.
+            self._module.globals[function.name] = BuiltinFunction(function.name, partial(self._tool, function))
+        self._ready.append(greenlet(partial(self._main, universal, data)).switch)
+        self._run()
+
+    def resume(self, answers: list[wire.Answer]) -> None:
+        """Give the script the answers to its calls and run it until it waits again."""
+        for answer in answers:
+            self.pending_calls -= 1
+            task = self._waiting.pop(answer.call, None)
+            if task is not None:
+                self._ready.append(partial(task.switch, answer))
+        self._run()
+
+    def take_calls(self, budget: int) -> list[wire.Call]:
+        """The tool calls not yet taken, as many as fit into `budget` bytes and one frame; at least one."""
+        size = count = 0
+        for made in self.calls[: wire.MAX_CALLS_PER_FRAME]:
+            size += sum(len(text) if text.isascii() else len(text.encode()) for text in (made.name, made.input))
+            if count and size > budget:
+                break
+            count += 1
+        batch, self.calls = self.calls[:count], self.calls[count:]
+        return batch
+
+    def _run(self) -> None:
+        """Let every task run that can."""
+        while self._ready and self.outcome is None:
+            self._ready.popleft()()
+        if self.outcome is None and not self.pending_calls:
+            self._stop("DEADLOCK")
+
+    def _main(self, universal: dict[str, Any], data: dict[str, Any]) -> None:
+        """The first task: the script itself."""
+        program = cast("StarlarkProgram", self._program)
+        thread = TaskThread(self._meter, self._module, universal)
+        try:
+            with builtins.with_mutability(self._module.mutability), builtins.with_thread(thread):
+                eval_file(program.file, thread)
+                script = self._module.globals.pop(SCRIPT)
+                values = [from_json(json.dumps(value), self._module.mutability) for value in data.values()]
+                self._finish(call(script, values, {}, thread))
+        except Stopped as stopped:
+            self._stop(stopped.code, stopped.detail)
+        except TooLarge as failure:
+            self._stop("OUTPUT_LIMIT", failure.size)
+        except MemoryError:
+            self._stop("WORKER_MEMORY_EXCEEDED")
+        except RecursionError:
+            self._stop("STACK_OVERFLOW")
+        except Exception as failure:
+            self.outcome = ScriptOutcome(failure=failure_of(failure, program.lines))
+
+    def _finish(self, value: Any) -> None:
+        encoder = Encoder(self.limits, self.limits.longest_result, self._meter.look, strict=False)
+        text = encoder.encode(value)
+        self.outcome = ScriptOutcome(value=text, warnings=encoder.notes)
+
+    def _stop(self, code: str, detail: object = "") -> None:
+        if self.outcome is None or self.outcome.failure is None:
+            progress = ScriptProgress(self.steps)
+            failure = limit_failure(code, self.limits, detail, progress)
+            self.outcome = ScriptOutcome(failure=failure, reusable=code != "WORKER_MEMORY_EXCEEDED")
+
+    # ------------------------------------------------------------------------------------------------ built-in names
+
+    def _builtin_print(self, *values: Any, sep: str = " ") -> None:
+        line = well_formed(str(sep).join(console_text(value, self.limits) for value in values))
+        self._meter.allocate(len(line))
+        size = len(line.encode())
+        room = self.limits.max_console_bytes - self._console_bytes
+        if self.lost_lines or self._console_lines >= self.limits.max_console_calls or size > room:
+            self.lost_lines += 1  # none after the first that is lost
+            return
+        self._console_lines += 1
+        self._console_bytes += size
+        self.logs.append(line)
+
+    def _builtin_call_tool(self, name: Any, /, *positional: Any, **arguments: Any) -> Any:
+        answer = self._call("call_tool", name, positional, arguments)
+        if not answer.ok:
+            raise ToolFailedError(_message(answer), answer.call)
+        return self._answered(answer)
+
+    def _builtin_try_call(self, name: Any, /, *positional: Any, **arguments: Any) -> Any:
+        answer = self._call("try_call", name, positional, arguments)
+        value = self._answered(answer)
+        return Dict({"ok": answer.ok, ("value" if answer.ok else "error"): value}, self._module.mutability)
+
+    def _tool(self, function: wire.ToolFunction, /, *positional: Any, **arguments: Any) -> Any:
+        if positional:
+            raise EvalError(f"{function.name}: tools take their input by name: {function.signature}")
+        return self._builtin_call_tool(function.tool, **arguments)
+
+    def _call(self, what: str, name: Any, positional: tuple[Any, ...], arguments: dict[str, Any]) -> wire.Answer:
+        """Call a tool, and let other tasks run until its answer is there."""
+        if positional:
+            raise EvalError(f'{what}: tools take their input by name: {what}("name", key=value)')
+        if not isinstance(name, str):
+            raise EvalError(f"{what}: the name of a tool is a string (got {starlark_type(name)})")
+        if len(name) > wire.MAX_NAME_LENGTH:
+            raise EvalError(f"{what}: no tool has a name of {len(name)} characters")
+        if self._made >= self.limits.max_tool_calls:
+            raise Stopped("TOOL_CALL_LIMIT")
+        try:
+            encoder = Encoder(self.limits, self.limits.max_tool_input_bytes, self._meter.look, strict=True)
+            text = encoder.encode(Dict(arguments, self._module.mutability))
+        except TooLarge:
+            raise EvalError(
+                f"{what}: the input of '{name}' is larger than {self.limits.max_tool_input_bytes} bytes"
+            ) from None
+        self._made += 1
+        number = self._made
+        offset = calling_offset()
+        place = (None, None) if offset is None or self._program is None else self._program.lines.position(offset)
+        self.calls.append(wire.Call(number, well_formed(name), text, "tool", False, *place))
+        self.pending_calls += 1
+        self._waiting[number] = getcurrent()
+        return cast("wire.Answer", self._hub.switch())
+
+    def _answered(self, answer: wire.Answer) -> Any:
+        """The value of a call, or the error of one that failed, as a value of the script."""
+        self._meter.allocate(len(answer.payload))
+        return from_json(answer.payload, self._module.mutability)
+
+    def _builtin_parallel(self, functions: Any, /) -> StarlarkList:
+        if not isinstance(functions, (StarlarkList, tuple)):
+            raise EvalError(f"parallel: a list of functions is needed (got {starlark_type(functions)})")
+        tasks = list(cast("tuple[Any, ...]", functions))
+        for index, task in enumerate(tasks):
+            if not isinstance(task, (StarlarkFunction, BuiltinFunction)):
+                raise EvalError(f"parallel: element {index} is not callable (got {starlark_type(task)})")
+        results = _Tasks(tasks)
+        at_once = min(self._parallel, len(tasks), MAX_TASKS - self._tasks)
+        thread = cast("TaskThread", builtins.current_thread())
+        if at_once < 2:
+            results.run(thread)
+        else:
+            results.left = at_once
+            self._tasks += at_once
+            waiter = getcurrent()
+            for _ in range(at_once):
+                task = greenlet(partial(self._task, results, thread, waiter), self._hub)
+                self._ready.append(task.switch)
+            self._hub.switch()
+            self._tasks -= at_once
+        if results.failures:
+            index = min(results.failures)
+            raise TaskFailedError(index, results.failures[index])
+        return StarlarkList(results.values, self._module.mutability)
+
+    def _task(self, results: _Tasks, parent: TaskThread, waiter: greenlet) -> None:
+        """Run functions of a `parallel` one after the other, beside other greenlets that do the same."""
+        thread = TaskThread(self._meter, self._module, cast("dict[str, Any]", parent.universal), parent)
+        try:
+            with builtins.with_mutability(self._module.mutability), builtins.with_thread(thread):
+                results.run(thread)
+        except Stopped as stopped:
+            self._stop(stopped.code, stopped.detail)
+        except MemoryError:
+            self._stop("WORKER_MEMORY_EXCEEDED")
+        results.left -= 1
+        if not results.left:
+            self._ready.append(waiter.switch)
+
+
+class _Tasks:
+    """The functions of one `parallel`, and what became of them."""
+
+    def __init__(self, functions: list[Any]) -> None:
+        self._functions = functions
+        self._next = 0
+        self.values: list[Any] = [None] * len(functions)
+        self.failures: dict[int, Exception] = {}
+        self.left = 0
+        """Greenlets that have not ended."""
+
+    def run(self, thread: TaskThread) -> None:
+        """Run functions that nobody has begun, until there are none."""
+        while self._next < len(self._functions):
+            index = self._next
+            self._next += 1
+            try:
+                self.values[index] = call(self._functions[index], [], {}, thread)
+            except MemoryError:
+                raise
+            except Exception as failure:
+                self.failures[index] = failure
+
+
+def _message(answer: wire.Answer) -> str:
+    """What a failed call says."""
+    error = json.loads(answer.payload)
+    return str(cast("dict[str, object]", error).get("message", "")) if isinstance(error, dict) else ""

@@ -1,0 +1,180 @@
+"""The language table of Starlark: its built-in functions, what other languages have and it has not, and the names of
+tools in it. Checker, engine, descriptions and `docs/reference/language.md` all read this table. It imports nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, cast
+
+MAX_NESTING: Final = 64
+"""Most levels of brackets, blocks and functions inside one another."""
+
+MAX_TASKS: Final = 256
+"""Most tasks of `parallel` that are alive at the same time; a `parallel` beyond them runs its functions one by one."""
+
+MAX_SIGNATURE: Final = 400
+"""Most characters of the signature of a tool; it says how many more parameters there are."""
+
+
+class Builtin(NamedTuple):
+    """A name that every script has."""
+
+    name: str
+    use: str
+    """What it is for, in a few words, for the language table."""
+
+
+BUILTINS: Final = (
+    Builtin("call_tool", 'call_tool("any-name", key=value): a tool by its own name'),
+    Builtin("try_call", 'try_call("any-name", key=value): {"ok": True, "value"} or {"ok": False, "error"}'),
+    Builtin("parallel", "parallel([lambda: tool_a(), lambda: tool_b()]): the results in order"),
+    Builtin("print", "a line of the logs"),
+    Builtin("fail", "ends the script with a message"),
+    Builtin("json", "json.encode(x), json.decode(text), json.indent(text), json.encode_indent(x)"),
+    Builtin("None", "the value of a function without `return`"),
+    Builtin("True", "true"),
+    Builtin("False", "false"),
+    *(
+        Builtin(name, "as in Python")
+        for name in (
+            *("abs", "all", "any", "bool", "chr", "dict", "dir", "enumerate", "float", "getattr", "hasattr"),
+            *("int", "len", "list", "max", "min", "ord", "range", "repr", "reversed", "set", "sorted", "str", "sum"),
+            *("tuple", "type", "zip"),
+        )
+    ),
+)
+"""All of them; anything else is unknown before the script runs."""
+
+BUILTIN_NAMES: Final = frozenset(builtin.name for builtin in BUILTINS)
+
+
+class Foreign(NamedTuple):
+    """Something that Python or another language has."""
+
+    name: str
+    instead: str
+    """What to write instead."""
+    probe: str
+    """The shortest script that is refused for it."""
+
+
+FOREIGN_WORDS: Final = (
+    Foreign("import", "There are no modules: call tools, and use `json`.", "import os"),
+    Foreign("from", 'There are no modules. For an input of that name: tool(**{"from": value}).', "from os import path"),
+    Foreign("while", "Loop with `for i in range(n):` and `break`.", "while True:\n  pass"),
+    Foreign("try", 'try_call("name", …) gives {"ok", "value" | "error"}; nothing else is caught.', "try:\n  x()"),
+    Foreign("except", 'try_call("name", …) gives {"ok", "value" | "error"}.', "except:\n  pass"),
+    Foreign("finally", 'try_call("name", …) gives {"ok", "value" | "error"}.', "finally:\n  pass"),
+    Foreign("raise", "fail(message) ends the script.", "raise x"),
+    Foreign("assert", "if not condition: fail(message)", "assert True"),
+    Foreign("class", 'Use dicts. For an input of that name: tool(**{"class": value}).', "class A:\n  pass"),
+    Foreign("with", "Nothing has to be opened or closed here.", "with x as y:\n  pass"),
+    Foreign("async", "Calls are synchronous; parallel([...]) runs several at once.", "async def f():\n  pass"),
+    Foreign("await", "Calls are synchronous: leave `await` out.", "return await x()"),
+    Foreign("yield", "Build a list and return it.", "def f():\n  yield 1"),
+    Foreign("del", "Use .pop(key).", "del x"),
+    Foreign("global", "Pass values as arguments and return them.", "global x"),
+    Foreign("nonlocal", "Change a dict or a list of the outer function instead.", "nonlocal x"),
+    Foreign("is", "Compare with `==`.", "return 1 is 1"),
+    Foreign("load", "There are no other files: everything is in this script.", 'load("a.star", "b")'),
+    Foreign("const", "Assign without a keyword: `x = 1`.", "const x = 1"),
+    Foreign("let", "Assign without a keyword: `x = 1`.", "let x = 1"),
+    Foreign("function", "Define functions with `def` or `lambda`.", "function f() {}"),
+)
+"""Words at which the parser stops."""
+
+FOREIGN_NAMES: Final = (
+    Foreign("isinstance", 'Compare type(x) with its name: type(x) == "list".', "isinstance(1, int)"),
+    Foreign("map", "Use a comprehension: [f(x) for x in items].", "map(1)"),
+    Foreign("filter", "Use a comprehension: [x for x in items if f(x)].", "filter(1)"),
+    Foreign("round", "Use int(x + 0.5).", "round(1.5)"),
+    Foreign("open", "There are no files here; a tool may have them.", 'open("x")'),
+    Foreign("input", "Data comes in the argument `data`.", "input()"),
+    Foreign("eval", "No script makes code while it runs.", 'eval("1")'),
+    Foreign("exec", "No script makes code while it runs.", 'exec("1")'),
+    Foreign("compile", "No script makes code while it runs.", 'compile("1")'),
+    Foreign("__import__", "There are no modules: call tools, and use `json`.", '__import__("os")'),
+    Foreign("globals", "Names are known before the script runs.", "globals()"),
+    Foreign("locals", "Names are known before the script runs.", "locals()"),
+    Foreign("vars", "Use dir(x) or a dict.", "vars()"),
+    Foreign("setattr", "Use dicts: value[key] = x.", "setattr(1, 2, 3)"),
+    Foreign("delattr", "Use dicts: value.pop(key).", "delattr(1, 2)"),
+    Foreign("hash", "Use the value itself as a key.", 'hash("a")'),
+    Foreign("id", "Compare values with `==`.", "id(1)"),
+    Foreign("iter", "Loop with `for`.", "iter([])"),
+    Foreign("next", "Take the first of a list: items[0].", "next([])"),
+    Foreign("object", "Use dicts.", "object()"),
+    Foreign("super", "There are no classes; use dicts and functions.", "super()"),
+    Foreign("bytes", "Use text.", "bytes()"),
+    Foreign("format", 'Use "{}".format(x) or "%s" % x.', "format(1)"),
+    Foreign("pow", "Multiply.", "pow(2, 3)"),
+    Foreign("divmod", "Use // and %.", "divmod(7, 2)"),
+    Foreign("frozenset", "Use set(...).", "frozenset()"),
+    Foreign("callable", 'Compare type(x) == "function".', "callable(1)"),
+    Foreign("struct", "Use dicts.", "struct(a = 1)"),
+    Foreign("os", "There are no modules; a tool may do it.", "os.environ"),
+    Foreign("sys", "There are no modules.", "sys.path"),
+    Foreign("time", "There is no clock here; a tool may have one.", "time.now()"),
+    Foreign("datetime", "There is no clock here; a tool may have one.", "datetime.now()"),
+    Foreign("math", "There are no modules: use //, % and comparisons.", "math.floor(1.5)"),
+    Foreign("random", "There is no chance here; a tool may have it.", "random.random()"),
+    Foreign("re", "There are no patterns: use .find, .split, .startswith.", 're.match("a", "b")'),
+    Foreign("asyncio", "parallel([...]) runs several calls at once.", "asyncio.gather()"),
+    Foreign("console", "Use print(...).", 'console.log("x")'),
+    Foreign("callTool", 'Use call_tool("name", key=value).', 'callTool("x", {})'),
+    Foreign("null", "Use None.", "return null"),
+    Foreign("true", "Use True.", "return true"),
+    Foreign("false", "Use False.", "return false"),
+    Foreign("undefined", "Use None.", "return undefined"),
+)
+"""Names that no script has, unless it defines them or a tool has them."""
+
+DEFAULT_HINTS: Final = {
+    "VALIDATION_ERROR": "Starlark is a small Python: built-in functions, def, lambda, comprehensions, and tools.",
+    "EXECUTION_ERROR": "Mend the line shown.",
+    "TOOL_EXECUTION_ERROR": "The call itself failed: change what its message complains of, or go on without it: "
+    'try_call("name", …) gives {"ok", "value" | "error"}.',
+    "INVALID_INPUT": "Correct the fields named here.",
+    "TOO_MANY_PENDING_CALLS": "Make fewer calls at once.",
+}
+"""The hint of an error that has none, by its code."""
+
+DURATION_HINT: Final = "Make fewer or faster tool calls, run them side by side with parallel([...]), or split the work."
+"""What to do where a script takes too long in all."""
+
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+"""What may be a name."""
+
+
+def function_name(tool: str) -> str:
+    """The name of the function that stands for a tool."""
+    name = _NO_NAME.sub("_", tool)
+    return f"_{name}" if name[:1].isdigit() else name
+
+
+def function_names(tools: Iterable[str]) -> dict[str, str]:
+    """The tools by the names of their functions; of two tools with one name the first has it, and a built-in name is no
+    tool's."""
+    functions: dict[str, str] = {}
+    for tool in tools:
+        name = function_name(tool)
+        if name and name not in BUILTIN_NAMES:
+            functions.setdefault(name, tool)
+    return functions
+
+
+def signature(name: str, schema: Mapping[str, object]) -> str:
+    """How a tool is called: `search(query, limit=None)`."""
+    properties, required = schema.get("properties"), schema.get("required")
+    names = list(cast("Mapping[str, object]", properties)) if isinstance(properties, Mapping) else []
+    needed = cast("list[str]", required) if isinstance(required, list) else []
+    words = [key for key in names if key in needed] + [f"{key}=None" for key in names if key not in needed]
+    text, used = "", 0
+    for word in words:
+        if len(text) + len(word) > MAX_SIGNATURE:
+            break
+        text, used = f"{text}, {word}" if text else word, used + 1
+    more = f", … {len(words) - used} more" if used < len(words) else ""
+    return f"{name}({text}{more})"

@@ -1,0 +1,245 @@
+"""Reads a Starlark script: parses it, puts its statements into one function in the tree, and checks every name before
+anything runs. No text is moved or indented: each position is one of the script as sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, Final, cast
+
+from starlark.eval.limits import MAX_INT_BITS
+from starlark.syntax import Lexer, Parser, ast, resolve
+from starlark.syntax.errors import StarlarkSyntaxException
+from starlark.syntax.errors import SyntaxError as StarlarkError
+from starlark.syntax.resolver import Binding, Scope
+
+from codecall.sandbox import wire
+from codecall.sandbox.agentscript.checked import MAX_FINDINGS, LineTable, Violation, invalid_script
+from codecall.sandbox.agentscript.parser.parse import prescan
+from codecall.sandbox.agentscript.validate import without_fence
+from codecall.sandbox.agentscript.validator.names import AskHost
+from codecall.sandbox.starlark.policy import (
+    BUILTIN_NAMES,
+    FOREIGN_NAMES,
+    FOREIGN_WORDS,
+    MAX_NESTING,
+    NAME,
+    function_name,
+)
+
+SCRIPT: Final = "script"
+"""The function that the statements of a script are put into."""
+
+MAX_DEPTH: Final = 150
+"""Most levels of the tree; the operands of a long sum count, too."""
+
+MAX_QUESTIONS: Final = 20
+"""Most unknown names and literal names of tools of one script that the host is asked about."""
+
+MAX_GUESSED: Final = 60
+"""Most characters of a name that is compared with others."""
+
+_WORDS: Final = {row.name: row.instead for row in FOREIGN_WORDS}
+_NAMES: Final = {row.name: row.instead for row in FOREIGN_NAMES}
+_POSITIONAL: Final = "tools take their input by name"
+
+
+@dataclass(frozen=True, slots=True)
+class StarlarkProgram:
+    """A script that may run."""
+
+    file: ast.StarlarkFile
+    """One `def` without a text of its own, which holds the statements; its parameters are the keys of the data."""
+    lines: LineTable
+    calls: tuple[wire.NamedCall, ...]
+    """Calls whose names are known."""
+    loops: tuple[wire.Loop, ...]
+
+
+def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str], ask: AskHost) -> StarlarkProgram:
+    """Read and check the script of `start`.
+
+    Args:
+        start: the script and its limits.
+        terms: the tools that are functions in it.
+        data: names of its variables.
+        ask: asks the host about names that are unknown.
+
+    Raises:
+        InvalidScript: it must not run.
+    """
+    text = without_fence(start.script)
+    if violations := prescan(text):
+        raise invalid_script(text, violations)
+    lines = LineTable(text)
+    lexer = Lexer(text, file="")
+    try:
+        file = Parser(lexer, max_depth=MAX_NESTING).parse_file(file="")
+        errors = cast("list[StarlarkError]", file.errors)  # pyright: ignore[reportUnknownMemberType]
+    except StarlarkSyntaxException as failure:
+        raise invalid_script(text, _syntax_violations(text, lines, failure.errors)) from None
+    if errors:
+        raise invalid_script(text, _syntax_violations(text, lines, errors))
+    nodes = list(_walk(file.statements))
+    violations = [violation for node, depth in nodes if (violation := _structure(node, depth)) is not None]
+    if violations:
+        raise invalid_script(text, violations[:MAX_FINDINGS])
+    file.statements = [_wrapped(file.statements, data, len(text))]
+    builtins = BUILTIN_NAMES if start.limits.allow_console else BUILTIN_NAMES - {"print"}
+    resolve(file, lexer.locs, universal=builtins)
+    if errors := cast("list[StarlarkError]", file.errors):  # pyright: ignore[reportUnknownMemberType]
+        raise invalid_script(text, _syntax_violations(text, lines, errors))
+    check = _Names(start, terms, ask)
+    for node, _ in nodes:
+        check.visit(node)
+    if check.violations:
+        raise invalid_script(text, check.violations)
+    loops = tuple(wire.Loop("for", node.start) for node, _ in nodes if isinstance(node, ast.ForStatement))
+    return StarlarkProgram(file, lines, tuple(check.calls), loops)
+
+
+def _wrapped(statements: list[ast.Statement], data: Sequence[str], end: int) -> ast.DefStatement:
+    """The statements as the body of a function, in which `return` ends the script."""
+    parameters: list[ast.Parameter] = [ast.MandatoryParameter(0, 0, ast.Identifier(0, 0, key)) for key in data]
+    return ast.DefStatement(0, end, ast.Identifier(0, 0, SCRIPT), parameters, statements)
+
+
+def _field_names(kind: Any) -> list[str]:
+    return [field.name for field in fields(kind)]
+
+
+@cache
+def _children(kind: type[object]) -> tuple[str, ...]:
+    """The fields of a node that hold other nodes."""
+    skipped = {"start", "end", "op", "kind", "binding", "locals", "freevars", "is_tuple", "is_dict", "value"}
+    literal = issubclass(kind, (ast.IntLiteral, ast.FloatLiteral, ast.StringLiteral))
+    return tuple(name for name in _field_names(kind) if name not in skipped or (name == "value" and not literal))
+
+
+def _walk(statements: Sequence[ast.Statement]) -> Iterator[tuple[Any, int]]:
+    """Every node below `statements` with its depth, in the order of the text; no recursion, whatever the tree is."""
+    stack: list[tuple[Any, int]] = [(node, 1) for node in reversed(statements)]
+    while stack:
+        node, depth = stack.pop()
+        yield node, depth
+        if depth > MAX_DEPTH:
+            continue
+        inside: list[Any] = []
+        for name in _children(cast("type[object]", type(node))):
+            value = getattr(node, name)
+            if isinstance(value, list):
+                inside.extend(cast("list[object]", value))
+            elif value is not None and not isinstance(value, (str, int)):
+                inside.append(value)
+        stack.extend((child, depth + 1) for child in reversed(inside))
+
+
+def _structure(node: Any, depth: int) -> Violation | None:
+    """What is wrong with one node, whatever names mean."""
+    if depth == MAX_DEPTH + 1:
+        message = f"The script is nested deeper than {MAX_DEPTH} levels"
+        return Violation(getattr(node, "start", 0), "DisallowedSyntax", message, "Give parts of it names.")
+    if isinstance(node, ast.LoadStatement):
+        return Violation(node.start, "DisallowedSyntax", "'load' is not allowed", _WORDS["load"])
+    if isinstance(node, ast.IntLiteral) and node.value.bit_length() > MAX_INT_BITS:
+        return Violation(node.start, "DisallowedSyntax", "The number is too large", "Write it as a text.")
+    return None
+
+
+def _syntax_violations(text: str, lines: LineTable, errors: Sequence[StarlarkError]) -> list[Violation]:
+    """The first error of the parser: what follows is mostly its consequence."""
+    first = errors[0]
+    offset = min(lines.offset(first.position.line, first.position.column), len(text))
+    found = NAME.match(text, offset)
+    word = found[0] if found else ""
+    if word not in _WORDS and (before := text[:offset].split()) and before[-1] in _WORDS:
+        word = before[-1]
+    message = first.message.removeprefix("syntax error at ")
+    hint = _WORDS.get(word)
+    if hint is None and word in {"f", "r", "b"} and text[offset + 1 : offset + 2] in {'"', "'"}:
+        hint = 'There are no such literals: use "{}".format(x) or "%s" % x.'
+    if hint is None and "generator" in message:
+        hint = "Put brackets around it: [x for x in items]."
+    return [Violation(offset, None, message, hint or "Starlark is a small Python: look at this place.", "SYNTAX_ERROR")]
+
+
+class _Names:
+    """What the names of a script mean: each is defined in it, built in, or a tool of the caller's."""
+
+    def __init__(self, start: wire.Start, terms: wire.StarlarkTerms, ask: AskHost) -> None:
+        self.violations: list[Violation] = []
+        self.calls: list[wire.NamedCall] = []
+        self._functions = {function.name: function for function in terms.functions}
+        self._console = start.limits.allow_console
+        self._ask = ask
+        self._known: dict[str, bool] = {}
+        self._near: dict[str, str | None] = {}
+
+    def visit(self, node: Any) -> None:
+        """Check one node."""
+        if isinstance(node, ast.Identifier):
+            binding = node.binding
+            if isinstance(binding, Binding) and binding.scope is Scope.GLOBAL and node.name not in self._functions:
+                self._unknown(node)
+        elif isinstance(node, ast.CallExpression) and isinstance(node.fn, ast.Identifier):
+            self._call(node, node.fn)
+
+    def _call(self, node: ast.CallExpression, function: ast.Identifier) -> None:
+        binding = function.binding
+        if not isinstance(binding, Binding):
+            return
+        if binding.scope is Scope.UNIVERSAL and function.name in {"call_tool", "try_call"}:
+            self._literal_name(node, function.name)
+        elif binding.scope is Scope.GLOBAL and (tool := self._functions.get(function.name)) is not None:
+            self.calls.append(wire.NamedCall("tool", tool.tool, node.start))
+            positional = next((arg for arg in node.args if isinstance(arg, ast.PositionalArgument)), None)
+            if positional is not None:
+                self._add(positional.start, f"{function.name}: {_POSITIONAL}", f"Write {tool.signature}.")
+
+    def _literal_name(self, node: ast.CallExpression, function: str) -> None:
+        """A name of a tool that is written out: it has to exist, but where the script asks for its failure."""
+        first = node.args[0] if node.args else None
+        if not isinstance(first, ast.PositionalArgument) or not isinstance(first.value, ast.StringLiteral):
+            return
+        name = first.value.value
+        if not name or len(name) > wire.MAX_NAME_LENGTH:
+            return
+        self.calls.append(wire.NamedCall("tool", name, node.start))
+        if function == "call_tool" and not self._exists(name):
+            self._add(first.start, f"Tool '{name}' was not found", self._hint(name, as_function=False))
+
+    def _exists(self, name: str) -> bool:
+        if name not in self._known:
+            if len(self._known) >= MAX_QUESTIONS:
+                return True  # the call itself says so
+            answer = self._ask(name, "member", "") if not name else self._ask("", "member", name)
+            self._known[name] = answer is None or "missing" not in json.loads(answer)
+        return self._known[name]
+
+    def _unknown(self, node: ast.Identifier) -> None:
+        name = node.name
+        if name == "print" and not self._console:
+            self._add(node.start, "There are no logs here", "Return what is to be seen.")
+            return
+        self._add(node.start, f"'{name}' is not defined", _NAMES.get(name) or self._hint(name, as_function=True))
+
+    def _hint(self, name: str, *, as_function: bool) -> str | None:
+        """What may have been meant by `name`."""
+        if as_function and len(name) <= MAX_GUESSED:
+            known = get_close_matches(name, [*BUILTIN_NAMES, *self._functions], n=1, cutoff=0.75)
+            if known:
+                return f"Did you mean `{known[0]}`?"
+        if name not in self._near:
+            answer = None
+            if len(self._near) < MAX_QUESTIONS and len(name) <= wire.MAX_NAME_LENGTH:
+                answer = self._ask(name, "space")
+            tools = cast("Mapping[str, list[str]]", json.loads(answer) if answer is not None else {}).get("tools") or []
+            written = [function_name(tool) if as_function else tool for tool in tools]
+            self._near[name] = f"Did you mean {' or '.join(f'`{tool}`' for tool in written)}?" if written else None
+        return self._near[name]
+
+    def _add(self, offset: int, message: str, hint: str | None) -> None:
+        self.violations.append(Violation(offset, "DisallowedGlobal", message, hint))

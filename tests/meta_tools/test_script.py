@@ -1,0 +1,291 @@
+"""`execute_tool_script`: its arguments, its description for each caller, its answers, and what differs from execute."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.client.client import CallToolResult
+
+from codecall import CodeCallPlugin, tool_metadata
+from codecall.errors import OptionsError
+from codecall.meta_tools.starlark.script import script_preset
+from codecall.options import CodeModeOptions
+from codecall.presets import load_preset
+
+SEEDS = Path(__file__).parents[3] / "shared" / "seeds"
+DOCUMENT = next(SEEDS.glob("000_*.txt"), None)
+
+BIG = 2**53 + 1
+
+
+def create_server(**starlark: Any) -> FastMCP:
+    server = FastMCP("script")
+
+    @server.tool(name="osv_query_vulnerability")
+    def osv_query_vulnerability(package: str, version: str) -> dict[str, Any]:
+        """Look up the vulnerabilities of one version of a package.
+
+        More of it here.
+        """
+        return {"vulns": [{"id": BIG}]} if package == "lodash" else {}
+
+    @server.tool(name="users:list-all")
+    def list_users(limit: int = 10) -> list[int]:
+        return list(range(limit))
+
+    @server.tool(name="users-list_all")
+    def list_more() -> str:
+        return "more"
+
+    @server.tool
+    def fail_always() -> str:
+        raise ValueError("the tool has failed")
+
+    @server.tool(meta=tool_metadata(enabled_in_codecall=False))
+    def hidden() -> str:
+        return "never"
+
+    CodeCallPlugin.init(starlark=starlark or True, vm={"preset": "secure"}).install(server)
+    return server
+
+
+@asynccontextmanager
+async def connected(**starlark: Any) -> AsyncIterator[Client[Any]]:
+    async with Client(create_server(**starlark)) as client:
+        yield client
+
+
+async def run(client: Client[Any], script: str, data: dict[str, Any] | None = None) -> CallToolResult:
+    arguments = {"script": script} if data is None else {"script": script, "data": data}
+    return await client.call_tool("execute_tool_script", arguments, raise_on_error=False)
+
+
+def texts(result: CallToolResult) -> list[str]:
+    return [block.text for block in result.content]
+
+
+async def description(client: Client[Any]) -> str:
+    (tool,) = [tool for tool in await client.list_tools() if tool.name == "execute_tool_script"]
+    return str(tool.description)
+
+
+async def test_the_tool_is_off_by_default():
+    server = FastMCP("off")
+    CodeCallPlugin.init().install(server)
+    async with Client(server) as client:
+        assert "execute_tool_script" not in [tool.name for tool in await client.list_tools()]
+
+
+async def test_code_mode_enabled_false_lists_no_tool():
+    async with connected(codeMode={"enabled": False}) as client:
+        assert "execute_tool_script" not in [tool.name for tool in await client.list_tools()]
+
+
+@pytest.mark.skipif(DOCUMENT is None, reason="../shared/seeds is not beside this checkout")
+async def test_the_example_of_the_document_runs_to_the_letter():
+    assert DOCUMENT is not None
+    text = DOCUMENT.read_text(encoding="utf-8")
+    script = re.search(r"^results = parallel\(\[\n.*?^return \{.*?\}$", text, re.MULTILINE | re.DOTALL)
+    data, _ = json.JSONDecoder().raw_decode(text.partition('"data": ')[2])
+    assert script
+    async with connected() as client:
+        result = await run(client, script[0], data)
+    assert result.structured_content == {"result": {"checked": 2, "vulnerable": [{"vulns": [{"id": BIG}]}]}}
+
+
+@pytest.mark.skipif(DOCUMENT is None, reason="../shared/seeds is not beside this checkout")
+def test_the_limits_of_the_document_are_the_defaults_and_its_pattern_is_ours():
+    assert DOCUMENT is not None
+    text = DOCUMENT.read_text(encoding="utf-8")
+    pattern = CodeModeOptions.model_json_schema()["properties"]["toolCallTimeout"]["pattern"]
+    assert pattern in text
+    written = dict(re.findall(r"^(stepLimit|parallelMaxConcurrency|toolCallTimeout): (\S+)$", text, re.MULTILINE))
+    options = CodeModeOptions()
+    assert written == {
+        "stepLimit": str(options.step_limit),
+        "parallelMaxConcurrency": str(options.parallel_max_concurrency),
+        "toolCallTimeout": options.tool_call_timeout,
+    }
+
+
+async def test_the_value_is_text_and_structured_content_and_prints_are_logs():
+    async with connected() as client:
+        result = await run(client, f'print("one", 2)\nprint([3])\nreturn {{"big": {BIG}, "list": (1, 2.5)}}')
+    assert texts(result) == [f'{{"big":{BIG},"list":[1,2.5]}}', "logs:\none 2\n[3]"]
+    assert result.structured_content == {"result": {"big": BIG, "list": [1, 2.5]}, "logs": ["one 2", "[3]"]}
+    assert not result.is_error
+
+
+async def test_a_script_without_return_gives_null():
+    async with connected() as client:
+        assert texts(await run(client, "x = 1")) == ["null"]
+
+
+@pytest.mark.parametrize("key", ["len", "parallel", "osv_query_vulnerability", "users_list_all"])
+async def test_data_may_not_have_the_name_of_a_builtin_or_a_tool(key: str):
+    async with connected() as client:
+        result = await run(client, "return 1", {key: 1})
+    assert result.is_error
+    assert texts(result) == [f'script execution failed: data argument "{key}" conflicts with a builtin or tool name']
+
+
+async def test_data_may_only_have_names_as_keys():
+    async with connected() as client:
+        result = await run(client, "return 1", {"a-b": 1})
+    assert texts(result) == ['script execution failed: data argument "a-b" is not a name that a variable can have']
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("print('seen')\nx = 1 / 0", r"integer division by zero \(line 2, column 5\)"),
+        ("return nope", r"'nope' is not defined \(line 1, column 8\)"),
+        ("return osv_query_vulnerabilty()", r"'osv_query_vulnerabilty' is not defined .* `osv_query_vulnerability`\?"),
+        ("return osv_query_vulnerability('x')", r"take their input by name .*\(package, version\)"),
+        ("a = ['x']\nreturn osv_query_vulnerability(*a)", r"take their input by name: .*\(package, version\)"),
+        ("while True:\n  pass", r"\(line 1, column 1\)\. Hint: Loop with `for i in range"),
+        ("fail_always()", r"the tool has failed \(line 1, column 1\)\. Hint: .*try_call"),
+        ("parallel([lambda: 1, lambda: fail_always()])", r"parallel: task 1 failed: the tool has failed"),
+        ("parallel([lambda: 1, 2])", r"parallel: element 1 is not callable \(got int\)"),
+        ("def f():\n  return f()\nf()", r"called recursively"),
+    ],
+)
+async def test_an_error_is_a_result_with_its_place_and_a_hint(script: str, expected: str):
+    async with connected() as client:
+        result = await run(client, script)
+    assert result.is_error
+    assert re.match(f"script execution failed: .*{expected}", texts(result)[0], re.DOTALL), texts(result)
+    assert texts(result)[1:] == (["logs:\nseen"] if "seen" in script else [])
+
+
+async def test_a_failed_call_can_be_asked_for_instead():
+    async with connected() as client:
+        result = await run(client, 'return [try_call("fail_always"), try_call("users-list_all")]')
+    error, value = result.structured_content["result"]  # type: ignore[index]
+    assert (error["ok"], error["error"]["code"], value) == (
+        False,
+        "TOOL_EXECUTION_ERROR",
+        {"ok": True, "value": "more"},
+    )
+
+
+async def test_of_two_tools_with_one_function_name_the_first_has_it_and_both_are_reached_by_name():
+    async with connected() as client:
+        result = await run(
+            client,
+            'return [users_list_all(limit=1), call_tool("users:list-all", limit=2), call_tool("users-list_all")]',
+        )
+        listed = await description(client)
+    assert result.structured_content == {"result": [[0], [0, 1], "more"]}
+    assert "- users_list_all(limit=None)" in listed
+    assert '- call_tool("users-list_all", …)' in listed
+
+
+async def test_a_tool_that_may_not_be_called_reads_as_one_that_does_not_exist():
+    answers: list[str] = []
+    async with connected() as client:
+        assert "hidden" not in await description(client)
+        for name in ("hidden", "hadden", "execute_tool_script"):
+            for script in (f'call_tool("{name}")', f'n = "{name}"\ncall_tool(n)', f"{name}()"):
+                result = await run(client, script)
+                assert result.is_error
+                answers.append(texts(result)[0].replace(name, "NAME"))
+    assert answers[:3] == answers[3:6] == answers[6:]
+
+
+async def test_the_description_lists_the_tools_with_a_line_each_then_names_then_where_to_find_them():
+    async with connected() as client:
+        assert "- osv_query_vulnerability(package, version): Look up the vulnerabilities" in await description(client)
+    server = FastMCP("many")
+    for number in range(300):
+        server.tool(lambda: "", name=f"tool_with_a_name_{number:04}", description="It does something. " * 5)
+    CodeCallPlugin.init(starlark={"descriptionTokens": 1_000, "optimizer": True}).install(server)
+    async with Client(server) as client:
+        listed = await description(client)
+    assert "tool_with_a_name_0000, tool_with_a_name_0001" in listed
+    assert re.search(r" and \d+ more\. find_tool finds tools", listed)
+    assert len(listed) < 5_000
+
+
+async def test_a_server_that_has_such_a_tool_is_refused_by_name_when_its_tools_are_listed():
+    server = FastMCP("taken")
+    server.tool(lambda: "", name="execute_tool_script")
+    CodeCallPlugin.init(starlark=True).install(server)
+    with pytest.raises(OptionsError, match="already has a tool named 'execute_tool_script'"):
+        await server.list_tools()
+
+
+async def test_with_optimizer_search_and_invoke_have_the_names_of_the_document():
+    async with connected(optimizer=True) as client:
+        found = await client.call_tool("find_tool", {"query": "vulnerabilities of a package"})
+        called = await client.call_tool("call_tool", {"tool": "users-list_all", "input": {}})
+    assert found.structured_content["tools"][0]["name"] == "osv_query_vulnerability"  # type: ignore[index]
+    assert called.structured_content == {"status": "ok", "result": "more"}
+
+
+async def test_inner_calls_carry_no_meta_of_the_client():
+    server = FastMCP("meta")
+    seen: list[Any] = []
+
+    @server.tool
+    def look() -> None:
+        from fastmcp.server.dependencies import get_context
+
+        request = get_context().request_context
+        seen.append(request.meta if request is not None else None)
+
+    CodeCallPlugin.init(starlark=True).install(server)
+    async with Client(server) as client:
+        await client.call_tool("execute_tool_script", {"script": "look()"}, meta={"secret": "x"})
+    assert "secret" not in str(seen)
+
+
+def test_the_limits_of_code_mode_hold_within_those_of_the_preset():
+    preset = load_preset("secure")
+    limits = script_preset(preset, CodeModeOptions())
+    assert (limits.max_steps, limits.tool_call_timeout_ms, limits.max_duration_ms) == (100_000, 30_000, 60_000)
+    wide = CodeModeOptions(step_limit=10**9, tool_call_timeout="1h")
+    assert script_preset(preset, wide) == preset.model_copy(update={"max_duration_ms": 60_000})
+    assert script_preset(preset, CodeModeOptions(tool_call_timeout="1s500ms")).tool_call_timeout_ms == 1_500
+    assert script_preset(preset, CodeModeOptions(step_limit=0)).max_steps == 100_000
+
+
+@pytest.mark.parametrize("value", ["30", "s", "30 s", "-1s", ""])
+def test_a_timeout_has_the_form_of_the_document(value: str):
+    with pytest.raises(OptionsError, match="tool_call_timeout"):
+        CodeCallPlugin.init(starlark={"code_mode": {"tool_call_timeout": value}})
+
+
+async def test_the_step_limit_ends_a_script():
+    async with connected(codeMode={"stepLimit": 1_000}) as client:
+        result = await run(client, "for i in range(1000):\n  x = i")
+    assert texts(result)[0].startswith("script execution failed: Script exceeded the limit of 1000 steps")
+
+
+async def test_at_most_so_many_functions_of_a_parallel_run_at_once():
+    import anyio
+
+    server, running, most = FastMCP("parallel"), 0, 0
+
+    @server.tool
+    async def work(n: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
+        running -= 1
+        return n
+
+    CodeCallPlugin.init(starlark={"codeMode": {"parallelMaxConcurrency": 3}}).install(server)
+    async with Client(server) as client:
+        result = await run(client, "return parallel([lambda n=n: work(n=n) for n in range(20)])")
+    assert result.structured_content == {"result": list(range(20))}
+    assert most <= 3
