@@ -350,7 +350,7 @@ def test_pages_are_short(page: Path):
     words = len(page.read_text(encoding="utf-8").split())
     if page == REPOSITORY / "README.md":
         assert words <= 900
-    elif page.parent != DOCS / "reference":
+    elif page != REPOSITORY / "CHANGELOG.md" and page.parent != DOCS / "reference":
         assert words <= 1500
 
 

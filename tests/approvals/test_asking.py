@@ -104,7 +104,8 @@ async def test_a_run_that_nobody_allowed_goes_on_with_resume_from() -> None:
         assert first["error"]["code"] == "APPROVAL_REQUIRED"
         second = await run(client, script, resumeFrom=first["runId"])
     assert second["result"] == ["sent to ann", "sent to ben", "sent to eve"]
-    assert office.done == ["read 1", "send ann", "send ben", "send eve"]
+    # Calls side by side are made in any order.
+    assert (office.done[0], sorted(office.done[1:])) == ("read 1", ["send ann", "send ben", "send eve"])
 
 
 async def test_invoke_is_asked_for_too() -> None:

@@ -55,7 +55,7 @@ async def test_a_record_with_everything_and_a_folder_of_pages(tmp_path: Path):
         assert done.duration_ms is not None
         assert done.queue_ms <= call.start_ms < call.end_ms <= done.duration_ms
     assert done.calls[1].result.data == {"regions": ["north", "south", "east", "west", "coast", "inland", "islands"]}
-    assert [line.text for line in done.console] == ["7 regions", "5 of them are late"]
+    assert [line.text for line in done.console] == ["7 regions", "[warn] 5 of them are late"]
     assert done.result.available
     assert {limit.name for limit in done.limits} == {
         "Tool calls",

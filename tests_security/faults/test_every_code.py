@@ -19,7 +19,7 @@ from fastmcp import Client, Context, FastMCP
 from fastmcp.exceptions import ToolError
 from fastmcp.server.extensions import ServerExtension
 
-from codecall import CodeCallPlugin, RateLimitPlugin, errors
+from codecall import ApprovalRequest, CodeCallPlugin, Decision, RateLimitPlugin, errors
 from codecall.cli.exit_codes import BY_CODE
 from codecall.envelopes import ExecutionResult
 from codecall.errors import (
@@ -123,6 +123,29 @@ SERVED: list[tuple[str, str, dict[str, Any]]] = [
     ("TOOL_CALL_LIMIT", "for (let i = 0; i < 101; i++) await callTool('missing', {}, {throwOnError: false})", {}),
 ]
 """Through a FastMCP server and client: code, script, further arguments."""
+
+
+async def test_codes_of_approvals() -> None:
+    """`read` is denied by a person; nobody can be asked about `write`."""
+
+    async def approver(request: ApprovalRequest) -> Decision | None:
+        return Decision.deny() if request.tool == "read" else None
+
+    mcp = FastMCP("office")
+    mcp.tool(lambda: 1, name="read")
+    mcp.tool(lambda: 1, name="write")
+    rules = [{"action": "ask"}]
+    CodeCallPlugin.init(approvals={"rules": rules, "approver": approver}, pool=ONE).install(mcp)
+    async with Client(mcp) as client:
+        for code, tool in APPROVALS.items():
+            answer = await client.call_tool("codecall:execute", {"script": f"return callTool('{tool}', {{}})"})
+            envelope = typing.cast("dict[str, Any]", answer.structured_content)
+            assert envelope["error"]["code"] == code, envelope
+            assert envelope["status"] == CONTRACT[code]
+
+
+APPROVALS = {"APPROVAL_DENIED": "read", "APPROVAL_REQUIRED": "write"}
+"""The tool whose call ends with each."""
 
 
 @pytest.mark.parametrize(("code", "script", "arguments"), SERVED, ids=[f"{row[0]}: {row[1]:.30}" for row in SERVED])
@@ -285,13 +308,13 @@ CONTRACT = {
 
 
 def test_no_code_is_left_out() -> None:
-    produced = {code for code, _, _ in SERVED} | set(MADE) | {"INVALID_OPTIONS"}
+    produced = {code for code, _, _ in SERVED} | set(MADE) | set(APPROVALS) | {"INVALID_OPTIONS"}
     assert produced == codes_of_the_tree()
 
 
 def test_no_code_is_made_up_elsewhere() -> None:
-    """Codes stand in the tree, those of commands with their exit codes; the rest of the package names only those."""
-    codes = codes_of_the_tree() | {CodeCallError.code} | set(BY_CODE)
+    """Codes stand in errors.py, those of commands with their exit codes; the rest of the package names only those."""
+    codes = codes_of_the_tree() | set(errors.FURTHER_CODES) | set(BY_CODE)
     for path in Path(errors.__file__).parent.rglob("*.py"):
         for code in re.findall(r'\bcode="([A-Z_]{4,})"', path.read_text(encoding="utf-8")):
             assert code in codes | {"TOOL"}, (path, code)

@@ -25,7 +25,7 @@ async def test_an_input_beyond_the_limit(enclave: Enclave):
     script = "try { await callTool('x', {s: Array(20).fill('a'.repeat(99999))}) } catch (e) { return e.message }"
     result = await enclave.execute(script, tool_handler=lambda name, arguments: 1)
     assert "has 2000" in str(result.value)
-    assert "the limit is 1048576" in str(result.value)
+    assert "one input may have 1048576" in str(result.value)
 
 
 async def test_many_large_inputs_at_once(enclave: Enclave):

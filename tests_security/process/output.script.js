@@ -82,16 +82,16 @@ error.name = 'x'.repeat(10_000_000);
 throw error;
 //~ EXECUTION_ERROR short
 --- an input for a tool that is one long string
-try { return await callTool('echo', { text: 'x'.repeat(20_000_000) }) } catch (error) { return error.name }
-//= "TypeError"
+try { return await callTool('echo', { text: 'x'.repeat(20_000_000) }) } catch (error) { return error.code }
+//= "MESSAGE_TOO_LARGE"
 --- an input for a tool of many strings
-try { return (await callTool('echo', { list: Array.from({ length: 100 }, () => 'x'.repeat(90_000)) })).list.length === 100 } catch (error) { return error.name === 'TypeError' }
+try { return (await callTool('echo', { list: Array.from({ length: 100 }, () => 'x'.repeat(90_000)) })).list.length === 100 } catch (error) { return error.code === 'MESSAGE_TOO_LARGE' }
 //= true
 --- an input for a tool that is a long array
-try { return await callTool('echo', { list: new Array(1_000_000).fill(0) }) } catch (error) { return error.name }
-//= "TypeError"
+try { return (await callTool('echo', { list: new Array(1_000_000).fill(0) })).list.length === 1_000_000 } catch (error) { return error.code === 'MESSAGE_TOO_LARGE' }
+//= true
 --- an input for a tool of very many keys
-try { return (await callTool('echo', Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => ['k' + i, i])))).k99999 === 99999 } catch (error) { return error.name === 'TypeError' }
+try { return (await callTool('echo', Object.fromEntries(Array.from({ length: 100_000 }, (_, i) => ['k' + i, i])))).k99999 === 99999 } catch (error) { return error.code === 'MESSAGE_TOO_LARGE' }
 //= true
 --- inputs for a hundred tools at once, each as large as may be
 const text = 'x'.repeat(90_000);

@@ -237,7 +237,7 @@ return (await __safe_parallel(list)).length;
 --- a concurrency that is no number
 const f = Array.from({ length: 30 }, (_, i) => () => callTool('echo', { i }));
 return (await __safe_parallel(f, { maxConcurrency: { valueOf: () => 1000 } })).length;
-//= 30
+//~ EXECUTION_ERROR needs a whole number from 1
 --- a result that is too large
 return 'x'.repeat(9e4).concat('').split('').map((x) => x.repeat(500)).slice(0, 9000);
 //~ OUTPUT_LIMIT

@@ -30,11 +30,16 @@ const all = [tools, users, users.list, tools['x'], tools.users, secret.read];
 return [all.every((x) => Object.isFrozen(x)), all.some((x) => Object.isExtensible(x))];
 //= [true, false]
 --- what is read of every object is no tool, and no way out
-const names = ['__proto__', 'constructor', 'prototype', 'then', 'toJSON', 'toString', 'valueOf', '__defineGetter__',
+const names = ['__proto__', 'constructor', 'prototype', 'then', 'toString', 'valueOf', '__defineGetter__',
   '__lookupGetter__', 'hasOwnProperty', 'isPrototypeOf', 'propertyIsEnumerable', 'toLocaleString'];
 users.list;
 return names.filter((n) => n !== 'prototype' && (tools[n] !== undefined || users[n] !== undefined || n in tools || n in users));
 //= []
+--- nor `toJSON`, but for that of `tools`, which gives names and nothing else
+users.list;
+const { toJSON } = tools;
+return [users.toJSON ?? null, 'toJSON' in users, toJSON.call({ call: 1 }, tools), Object.isFrozen(toJSON)];
+//= [null, false, ["echo", "users:list", "fail", "big", "hostile"], true]
 --- symbols neither
 users.list;
 return [Symbol.iterator, Symbol.asyncIterator, Symbol('x')].map((s) => [typeof tools[s], typeof users[s], s in users]);
@@ -55,7 +60,7 @@ return [waited[0] === users, waited[1] === tools, waited[2] === tools, waited[3]
 users.list;
 const tries = [() => `${users}`, () => users + 1, () => users == 'x', () => +tools, () => [tools].join(), () => String(tools)];
 return [tries.map((f) => { try { return f(); } catch (error) { return error.name; } }), JSON.stringify([users, tools])];
-//= [["TypeError", "TypeError", "TypeError", "TypeError", "TypeError", "TypeError"], "[{},{}]"]
+//= [["TypeError", "TypeError", "TypeError", "TypeError", "TypeError", "TypeError"], "[{},[\"echo\",\"users:list\",\"fail\",\"big\",\"hostile\"]]"]
 --- built-ins that ask objects for functions get none that matters
 users.list;
 const spread = [].concat(users).length;
@@ -86,9 +91,9 @@ return [typeof o.list, typeof o.then, typeof p.then, Object.keys(o), o instanceo
 users.list;
 try { await callTool('echo', { users }); } catch (error) { return [error.name, { [typeof tools]: 1 }]; }
 //= ["TypeError", {"object": 1}]
---- a namespace in the result is a text
+--- a namespace in the result is a text, and `tools` are their names
 users.list; return { users, tools, list: [users.list] };
-//= {"users": "[namespace users]", "tools": "[namespace tools]", "list": [null]}
+//= {"users": "[namespace users]", "tools": ["echo", "users:list", "fail", "big", "hostile"], "list": [null]}
 --- methods of other kinds called on a namespace
 users.list;
 const methods = [[].push, [].map, ''.trim, new Map().get, new Date(0).getTime, Promise.resolve().then, (() => 1).call];

@@ -40,7 +40,7 @@ def test_goes_on_where_one_cannot_be_assigned(script, tool_stub, desk):
     result = script("assign_tickets.js").run()
 
     assert result.value == {"assigned": [{"id": 2, "agent": "ann"}], "failed": [1]}
-    assert result.logs == ["ticket 1: NO_SUCH_TICKET"]
+    assert result.logs == ["[warn] ticket 1: NO_SUCH_TICKET"]
 
 
 def test_nobody_is_there(script, tool_stub):

@@ -176,7 +176,8 @@ async def test_a_call_that_was_given_up_is_still_its_callers(
         assert not heard
         own = result_text(await a.call_tool("ask", ELICIT))
         assert ("decline" if most else "calls of several clients") in own
-        await asyncio.to_thread(until.write_text, "now")
+        # Nothing is written: the tool closes the pipe once it is open.
+        os.close(await asyncio.to_thread(os.open, until, os.O_WRONLY))
         async with asyncio.timeout(5):
             while "decline" not in result_text(await b.call_tool("ask", ELICIT)):  # noqa: ASYNC110 - nobody is told
                 await asyncio.sleep(0.05)
