@@ -294,8 +294,9 @@ class UpstreamConnection:
 
     async def _describe_failure(self, failure: Exception) -> str:
         """Say why the connection could not be made, in words of our own."""
+        unreachable = UNREACHABLE_ADVICE if isinstance(self._transport, HttpTransport) else ""
         if isinstance(failure, TimeoutError):
-            self.advice = UNREACHABLE_ADVICE if isinstance(self._transport, HttpTransport) else ""
+            self.advice = unreachable
             return f"it did not answer its first request within {self._start_timeout_s:g} s"
         for cause in _causes(failure):
             if isinstance(cause, ConnectFailure | CodeCallError):
@@ -312,6 +313,7 @@ class UpstreamConnection:
                     return f"it answered its first request with error {cause.error.code}"
                 self.ended_before_answer = isinstance(self._transport, ProcessTransport)
                 return f"it {await self._transport.describe_end()} before it answered its first request"
+        self.advice = unreachable
         return f"it could not be reached ({type(failure).__name__})"
 
 
