@@ -11,6 +11,7 @@ from codecall.envelopes import ExecutionResult
 from codecall.namespaces import Namespaces
 from codecall.sandbox.agentscript.validator.names import NamespaceInfo
 from codecall.sandbox.enclave import Enclave
+from codecall.sandbox.languages import Language
 from codecall.sandbox.worker import jail, syscalls
 
 TOOLS = ("echo", "users:list", "fail", "secret:read", "big", "hostile")
@@ -87,6 +88,7 @@ async def attacked(
     *,
     limits: Mapping[str, object] | None = None,
     follows: bool = True,
+    language: Language = "javascript",
 ) -> ExecutionResult:
     """The end of `source`, run with the tools and the context of every attack, right behind another tenant's script;
     with `follows=False` behind whatever there was."""
@@ -126,6 +128,7 @@ async def attacked(
         allowed_tools=ALLOWED,
         context={"tenant": "t1"},
         config=limits,
+        language=language,
     )
 
 

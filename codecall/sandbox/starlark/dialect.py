@@ -88,6 +88,7 @@ class Starlark:
 
     def release(self, engine: StarlarkEngine) -> None:
         """Nothing of an engine is used again."""
+        engine.close()
 
     def rest(self, has_work: Callable[[float], bool]) -> None:
         """There is nothing to get ready: an engine takes no time to build."""

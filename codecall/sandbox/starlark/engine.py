@@ -25,6 +25,7 @@ from codecall.sandbox.agentscript.diagnosis.report import ScriptProgress, limit_
 from codecall.sandbox.agentscript.engine.realm import ScriptOutcome
 from codecall.sandbox.agentscript.parser.unicode import well_formed
 from codecall.sandbox.agentscript.validator.names import AskHost
+from codecall.sandbox.starlark import amended as amended  # noqa: PLC0414 - it mends the evaluator
 from codecall.sandbox.starlark.failures import TaskFailedError, ToolFailedError, calling_offset, failure_of
 from codecall.sandbox.starlark.policy import BUILTIN_NAMES, MAX_TASKS
 from codecall.sandbox.starlark.read import SCRIPT, StarlarkProgram
@@ -68,6 +69,9 @@ class StarlarkEngine:
         """What is to run next: each switches to a task."""
         self._waiting: dict[int, greenlet] = {}
         """The tasks that wait for tools, by the number of the call."""
+        self._joining: dict[_Tasks, greenlet] = {}
+        """The tasks that wait for those of a `parallel`. Not in variables of theirs: a collector does not see that a
+        task holds itself."""
         self._tasks = 0
         self._parallel = 1
         self._made = 0
@@ -106,6 +110,13 @@ class StarlarkEngine:
             if task is not None:
                 self._ready.append(partial(task.switch, answer))
         self._run()
+
+    def close(self) -> None:
+        """Let go of the tasks that still wait: a collector does not see what their frames hold."""
+        self._ready.clear()
+        self._waiting.clear()
+        self._joining.clear()
+        self._module.globals.clear()
 
     def take_calls(self, budget: int) -> list[wire.Call]:
         """The tool calls not yet taken, as many as fit into `budget` bytes and one frame; at least one."""
@@ -160,7 +171,9 @@ class StarlarkEngine:
     # ------------------------------------------------------------------------------------------------ built-in names
 
     def _builtin_print(self, *values: Any, sep: str = " ") -> None:
-        line = well_formed(str(sep).join(console_text(value, self.limits) for value in values))
+        if not isinstance(sep, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a script may give anything
+            raise EvalError(f"print: sep is a string (got {starlark_type(sep)})")
+        line = well_formed(sep.join(console_text(value, self.limits) for value in values))
         self._meter.allocate(len(line))
         size = len(line.encode())
         room = self.limits.max_console_bytes - self._console_bytes
@@ -233,10 +246,9 @@ class StarlarkEngine:
         else:
             results.left = at_once
             self._tasks += at_once
-            waiter = getcurrent()
+            self._joining[results] = getcurrent()
             for _ in range(at_once):
-                task = greenlet(partial(self._task, results, thread, waiter), self._hub)
-                self._ready.append(task.switch)
+                self._ready.append(greenlet(partial(self._task, results, thread), self._hub).switch)
             self._hub.switch()
             self._tasks -= at_once
         if results.failures:
@@ -244,7 +256,7 @@ class StarlarkEngine:
             raise TaskFailedError(index, results.failures[index])
         return StarlarkList(results.values, self._module.mutability)
 
-    def _task(self, results: _Tasks, parent: TaskThread, waiter: greenlet) -> None:
+    def _task(self, results: _Tasks, parent: TaskThread) -> None:
         """Run functions of a `parallel` one after the other, beside other greenlets that do the same."""
         thread = TaskThread(self._meter, self._module, cast("dict[str, Any]", parent.universal), parent)
         try:
@@ -256,7 +268,7 @@ class StarlarkEngine:
             self._stop("WORKER_MEMORY_EXCEEDED")
         results.left -= 1
         if not results.left:
-            self._ready.append(waiter.switch)
+            self._ready.append(self._joining.pop(results).switch)
 
 
 class _Tasks:

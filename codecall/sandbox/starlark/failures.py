@@ -10,10 +10,27 @@ from typing import Final
 from starlark.eval.errors import EvalError
 
 from codecall.sandbox.agentscript.checked import LineTable
+from codecall.sandbox.agentscript.parser.unicode import well_formed
 from codecall.sandbox.wire import Failure
 
 _EVALUATOR: Final = {"_eval_expr": "expr", "_exec_stmt": "stmt"}
 """Functions of the evaluator that stand for a place in the script, and their variable that holds the node."""
+
+_INTERNAL: Final = tuple(
+    (re.compile(pattern), word)
+    for pattern, word in (
+        (r"^[\w.]+\(\) ", ""),
+        (r"\bStarlarkList\b", "list"),
+        (r"\bDict\b", "dict"),
+        (r"\bStarlarkSet\b", "set"),
+        (r"\bRange\b", "range"),
+        (r"\b(Starlark|Builtin)Function\b", "function"),
+        (r"\b_JsonModule\b", "json"),
+        (r"\bstr\b", "string"),
+        (r" object has no attribute '\w+'", " value cannot be used here"),
+    )
+)
+"""Words of the evaluator's own errors, and what scripts call that."""
 
 HINTS: Final = (
     (r"'dict' value has no field", 'Use brackets: value["key"], or value.get("key").'),
@@ -43,10 +60,24 @@ class TaskFailedError(EvalError):
     """A function given to `parallel` failed."""
 
     def __init__(self, index: int, failure: Exception) -> None:
-        message = failure.message if isinstance(failure, EvalError) else type(failure).__name__
-        super().__init__(f"parallel: task {index} failed: {message}")
+        super().__init__(f"parallel: task {index} failed: {message_of(failure)}")
         self.offset = offset_of(failure)
         """Where in the script the function failed."""
+
+
+def message_of(error: BaseException) -> str:
+    """What an error says, in the words of the language: nothing of the evaluator's own classes and settings."""
+    cause = error.__cause__ if isinstance(error, EvalError) else error
+    if isinstance(error, EvalError) and (cause is None or not error.message.startswith(type(cause).__name__)):
+        return error.message
+    text = str(cause)
+    if isinstance(cause, RecursionError):
+        return "values or calls are too deeply nested"
+    if isinstance(cause, OverflowError) or "integer string conversion" in text:
+        return "integer too large"
+    for pattern, word in _INTERNAL:
+        text = pattern.sub(word, text)
+    return text or "the operation failed"
 
 
 def offset_of(error: BaseException) -> int | None:
@@ -85,12 +116,12 @@ def failure_of(error: Exception, lines: LineTable) -> Failure:
     line, column = (None, None) if offset is None else lines.position(offset)
     if isinstance(error, ToolFailedError):
         return Failure(status="tool_error", code="TOOL", call=error.call, line=line, column=column)
-    message = error.message if isinstance(error, EvalError) else f"{type(error).__name__}: {error}"
+    message = message_of(error)
     hint = next((hint for pattern, hint in HINTS if re.search(pattern, message)), None)
     return Failure(
         status="runtime_error",
         code="EXECUTION_ERROR",
-        message=message[:100_000],
+        message=well_formed(message[:100_000]),
         name="Error",
         line=line,
         column=column,

@@ -36,6 +36,9 @@ SCRIPT: Final = "script"
 MAX_DEPTH: Final = 150
 """Most levels of the tree; the operands of a long sum count, too."""
 
+MAX_DIGITS: Final = 4_000
+"""Most digits of a number that is written out; Python converts 4,300."""
+
 MAX_QUESTIONS: Final = 20
 """Most unknown names and literal names of tools of one script that the host is asked about."""
 
@@ -81,6 +84,8 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
         errors = cast("list[StarlarkError]", file.errors)  # pyright: ignore[reportUnknownMemberType]
     except StarlarkSyntaxException as failure:
         raise invalid_script(text, _syntax_violations(text, lines, failure.errors)) from None
+    except RecursionError:  # the parser counts brackets, not `not not …`, lambdas and conditions inside one another
+        raise invalid_script(text, [_too_deep(0)]) from None
     if errors:
         raise invalid_script(text, _syntax_violations(text, lines, errors))
     nodes = list(_walk(file.statements))
@@ -137,14 +142,20 @@ def _walk(statements: Sequence[ast.Statement]) -> Iterator[tuple[Any, int]]:
         stack.extend((child, depth + 1) for child in reversed(inside))
 
 
+def _too_deep(offset: int) -> Violation:
+    message = f"The script is nested deeper than {MAX_DEPTH} levels"
+    return Violation(offset, "DisallowedSyntax", message, "Give parts of it names.")
+
+
 def _structure(node: Any, depth: int) -> Violation | None:
     """What is wrong with one node, whatever names mean."""
     if depth == MAX_DEPTH + 1:
-        message = f"The script is nested deeper than {MAX_DEPTH} levels"
-        return Violation(getattr(node, "start", 0), "DisallowedSyntax", message, "Give parts of it names.")
+        return _too_deep(getattr(node, "start", 0))
     if isinstance(node, ast.LoadStatement):
         return Violation(node.start, "DisallowedSyntax", "'load' is not allowed", _WORDS["load"])
-    if isinstance(node, ast.IntLiteral) and node.value.bit_length() > MAX_INT_BITS:
+    # The lexer reads a decimal number of more digits than Python converts as 0.
+    unread = isinstance(node, ast.IntLiteral) and not node.value and node.end - node.start > MAX_DIGITS
+    if unread or (isinstance(node, ast.IntLiteral) and node.value.bit_length() > MAX_INT_BITS):
         return Violation(node.start, "DisallowedSyntax", "The number is too large", "Write it as a text.")
     return None
 

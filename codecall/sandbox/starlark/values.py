@@ -107,12 +107,15 @@ class Encoder:
         elif isinstance(value, int):
             self._add(str_starlark(value))
         elif isinstance(value, float):
-            self._add(repr(value) if isfinite(value) else "null")
+            if isfinite(value):
+                self._add(repr(value))
+            else:
+                self._mark("a number that is not finite", "a number that is not finite", "null")
         elif isinstance(value, (StarlarkFunction, BuiltinFunction)) or hasattr(value, "fields"):
             self._no_data(value)
         elif depth > self._max_depth:
             self._mark(
-                f"nested deeper than {self._max_depth} levels",
+                f"a value nested deeper than {self._max_depth} levels",
                 f"nesting deeper than {self._max_depth} levels",
                 f'{{"__truncated":{{"depth":{self._max_depth}}}}}',
             )
@@ -127,9 +130,13 @@ class Encoder:
 
     def _compound(self, value: Any, depth: int) -> None:
         if isinstance(value, Dict):
-            separator = "{"
+            separator, written = "{", set[str]()
             for key, item in cast("list[tuple[Any, Any]]", value.items()):  # pyright: ignore[reportUnknownMemberType]
-                self._add(f"{separator}{_encode_text(well_formed(self._key(key)))}:")
+                name = well_formed(self._key(key))
+                if name in written:
+                    self._note(f"Of two keys that both read '{name:.80}' the result has the last")
+                written.add(name)
+                self._add(f"{separator}{_encode_text(name)}:")
                 self._write(item, depth + 1)
                 separator = ","
             self._add("{}" if separator == "{" else "}")
@@ -156,9 +163,12 @@ class Encoder:
     def _mark(self, problem: str, note: str, mark: str) -> None:
         if self._strict:
             raise EvalError(f"the input holds {problem}")
-        if len(self.notes) < MAX_NOTES:
-            self.notes.append(f"A mark stands in the result for {note}")
+        self._note(f"A mark stands in the result for {note}")
         self._add(mark)
+
+    def _note(self, note: str) -> None:
+        if len(self.notes) < MAX_NOTES:
+            self.notes.append(note)
 
 
 def console_text(value: Any, limits: Limits) -> str:

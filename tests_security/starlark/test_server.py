@@ -1,0 +1,94 @@
+"""`execute_tool_script` on a real server: what a caller may not have reads as what is not there, whatever is tried, and
+names of tools that clash take nothing from a script."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+
+from codecall import CodeCallPlugin, tool_metadata
+
+
+@pytest.fixture(scope="module")
+async def client() -> AsyncIterator[Client[Any]]:
+    server = FastMCP("attacked")
+
+    @server.tool(name="len")
+    def length() -> str:
+        return "the tool len"
+
+    @server.tool(name="parallel")
+    def side_by_side() -> str:
+        return "the tool parallel"
+
+    @server.tool(name="9-lives")
+    def lives() -> int:
+        return 9
+
+    @server.tool
+    def broken() -> str:
+        raise RuntimeError("/srv/secret/place.py: it is broken")
+
+    @server.tool(meta=tool_metadata(enabled_in_codecall=False))
+    def hidden() -> str:
+        return "never"
+
+    CodeCallPlugin.init(starlark=True).install(server)
+    async with Client(server) as connected:
+        yield connected
+
+
+async def run(client: Client[Any], script: str, **data: object) -> tuple[bool, str]:
+    answer = await client.call_tool("execute_tool_script", {"script": script, "data": data}, raise_on_error=False)
+    return bool(answer.is_error), "\n".join(block.text for block in answer.content)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'return try_call("NAME")',
+        'return try_call("NAME", x = 1)',
+        'n = "NAME"\nreturn try_call(n)',
+        'n = "NAME"\nparallel([lambda: call_tool(n)])',
+        'n = "NAME"\nreturn sorted([n], key = call_tool)',
+        "return NAME",
+        "return parallel([NAME])",
+        "NAME(1)",
+        "NAME = 1\nreturn NAME",
+        'return call_tool("NAMEs")',
+        "return NAMEs()",
+    ],
+)
+async def test_a_hidden_tool_reads_as_none(client: Client[Any], script: str):
+    answers = {(await run(client, script.replace("NAME", name)))[1].replace(name, "NAME") for name in HIDDEN}
+    assert len(answers) == 1, answers
+
+
+HIDDEN = ("hidden", "hadden", "execute_tool_script")
+
+
+async def test_a_hidden_tool_takes_no_name_of_a_variable(client: Client[Any]):
+    assert {await run(client, f"return {name}", **{name: 1}) for name in HIDDEN} == {(False, "1")}
+
+
+async def test_a_builtin_name_stays_what_it_is_and_the_tool_is_called_by_its_name(client: Client[Any]):
+    script = 'return [len([1]), call_tool("len"), parallel([lambda: 1]), call_tool("parallel"), _9_lives()]'
+    assert await run(client, script) == (False, '[1,"the tool len",[1],"the tool parallel",9]')
+
+
+@pytest.mark.parametrize("script", ["broken()", "parallel([broken])", 'return try_call("broken")', "print(broken())"])
+async def test_no_path_of_the_host_is_in_what_a_broken_tool_says(client: Client[Any], script: str):
+    _, text = await run(client, script)
+    assert "is broken" in text
+    assert "/srv" not in text
+    assert "Traceback" not in text
+
+
+async def test_a_worker_that_is_lost_is_an_error_of_that_script_alone(client: Client[Any]):
+    error, text = await run(client, 'return ("a" * 100000).replace("", "b" * 1000000)')
+    assert error
+    assert text.startswith("script execution failed: ")
+    assert await run(client, "return 1") == (False, "1")
