@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from typing import Any
 
+import anyio
 import pytest
 from greenlet import greenlet
 
@@ -40,8 +41,8 @@ def objection(program: Program, result: ExecutionResult) -> str | None:
     error = result.error
     if distance < 0 and isinstance(error, (ScriptRefused, *STOPPED)):
         return None
-    if distance > 0 and set(program.codes) & set(LIMITS):
-        return None
+    if distance and (set(program.codes) & set(LIMITS) or program.says == "larger than"):
+        return None  # other limits, another end
     if error is None:
         return None if not program.codes and result.value == program.value else f"it returned {result.value!r:.500}"
     right = error.code in program.codes and re.search(program.says, error.message)
@@ -71,6 +72,14 @@ async def test_honest_program(program: Program, starlark: Enclave, canaries: Can
     assert wrong is None, wrong
 
 
+async def test_a_dry_run_of_any_of_them_is_a_report(starlark: Enclave):
+    reports = [
+        await starlark.execute(row.script, dry_run=True, language="starlark") for _, row in (*ROWS, *HONEST_ROWS)
+    ]
+    assert [report.error for report in reports if report.error is not None] == []
+    assert all(report.value["valid"] == (not report.value["findings"]) for report in reports)
+
+
 def test_there_are_enough_programs_and_each_is_another():
     assert len(ROWS) >= 120
     assert len(HONEST) >= 60
@@ -89,6 +98,23 @@ async def test_no_data_ends_a_worker(data: dict[str, Any], starlark: Enclave):
     except (TypeError, ValueError):
         return  # it is refused before a worker has it
     assert result.error is None or result.error.code == "EXECUTION_ERROR"
+
+
+@pytest.mark.parametrize(
+    ("limits", "code"),
+    [({"max_duration_ms": 200}, "TIMEOUT"), ({"tool_call_timeout_ms": 100}, "EXECUTION_ERROR")],
+    ids=["duration", "call"],
+)
+async def test_tools_that_never_answer_end_the_tasks_that_wait(limits: dict[str, object], code: str, starlark: Enclave):
+    async def never(name: str, arguments: dict[str, Any]) -> None:
+        await anyio.sleep_forever()
+
+    script = 'return parallel([lambda: parallel([lambda: call_tool("t")] * 3)] * 3)'
+    result = await starlark.execute(script, tool_handler=never, language="starlark", config=limits)
+    assert result.error is not None
+    assert result.error.code == code
+    again = await starlark.execute("return 1", language="starlark")
+    assert again.value == 1
 
 
 def test_tasks_that_wait_for_good_are_let_go_with_their_script():
