@@ -140,7 +140,9 @@ async def _fetch_document(name: str, options: OpenApiServer) -> tuple[bytes, str
                 if len(text) > MAX_BYTES:
                     raise _fetch_error(name, f"it is larger than {MAX_BYTES} bytes")
             return bytes(text), options.openapi
-    except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as failure:
+    except OptionsError:
+        raise
+    except Exception as failure:  # not only those of httpx2: what is below it is not always translated
         raise _fetch_error(name, type(failure).__name__) from None
 
 
