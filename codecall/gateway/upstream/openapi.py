@@ -123,27 +123,32 @@ async def _fetch_document(name: str, options: OpenApiServer) -> tuple[bytes, str
                 f"servers.{name}.openapi: the file cannot be read ({failure.strerror or type(failure).__name__})",
                 hint="A path is looked for in the folder that the gateway was started in.",
             ) from None
-    timeout = httpx2.Timeout(options.start_timeout_s)
     try:
-        async with (
-            # Headers are for the API, and for its document only if that is where the API is: else they might be
-            # shown to somebody else.
-            httpx2.AsyncClient(timeout=timeout, follow_redirects=False, headers=_document_headers(options)) as client,
-            asyncio.timeout(options.start_timeout_s),
-            client.stream("GET", options.openapi) as response,
-        ):
-            if response.status_code != 200:
-                raise _fetch_error(name, f"the server answered {response.status_code}")
-            text = bytearray()
-            async for part in response.aiter_bytes():
-                text += part
-                if len(text) > MAX_BYTES:
-                    raise _fetch_error(name, f"it is larger than {MAX_BYTES} bytes")
-            return bytes(text), options.openapi
+        return await _download(name, options), options.openapi
     except OptionsError:
         raise
     except Exception as failure:  # not only those of httpx2: what is below it is not always translated
         raise _fetch_error(name, type(failure).__name__) from None
+
+
+async def _download(name: str, options: OpenApiServer) -> bytes:
+    """The document at a URL."""
+    timeout = httpx2.Timeout(options.start_timeout_s)
+    async with (
+        # Headers are for the API, and for its document only if that is where the API is: else they might be
+        # shown to somebody else.
+        httpx2.AsyncClient(timeout=timeout, follow_redirects=False, headers=_document_headers(options)) as client,
+        asyncio.timeout(options.start_timeout_s),
+        client.stream("GET", options.openapi) as response,
+    ):
+        if response.status_code != 200:
+            raise _fetch_error(name, f"the server answered {response.status_code}")
+        text = bytearray()
+        async for part in response.aiter_bytes():
+            text += part
+            if len(text) > MAX_BYTES:
+                raise _fetch_error(name, f"it is larger than {MAX_BYTES} bytes")
+        return bytes(text)
 
 
 def _document_headers(options: OpenApiServer) -> Mapping[str, str]:
