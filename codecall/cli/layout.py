@@ -4,6 +4,8 @@ longest words is written as a list."""
 from __future__ import annotations
 
 import re
+import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -68,6 +70,22 @@ def _break_line(line: str, width: int, indent: str) -> str:
         else:
             broken, used = f"{broken}\n{margin}{word}", cell_len(margin) + cells
     return broken
+
+
+def break_command(command: str, width: int) -> str:
+    """A shell's command on lines of up to `width` cells, each but the last ended by a backslash: no terminal breaks a
+    word of it, and a shell takes it as it stands. Windows' shells know no such lines: theirs is given back whole.
+    """
+    if sys.platform == "win32" or cell_len(command) <= width:
+        return command
+    lines = [""]
+    for word in map(shlex.quote, shlex.split(command)):
+        line = f"{lines[-1]} {word}" if lines[-1].strip() else f"{lines[-1]}{word}"
+        if lines[-1].strip() and cell_len(line) > width - len(" \\"):
+            lines.append(f"  {word}")
+        else:
+            lines[-1] = line
+    return " \\\n".join(lines)
 
 
 def shorten_words(text: str, width: int) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -27,7 +26,7 @@ from codecall.meta_tools.base import (
     tool_result,
 )
 from codecall.meta_tools.descriptions import describe_execute
-from codecall.meta_tools.runs import ExecuteRequest, StartedRun, run_observed
+from codecall.meta_tools.runs import ExecuteRequest, run_observed, start_script
 from codecall.options import PluginOptions
 from codecall.resume.refusal import ResumeError
 
@@ -196,17 +195,4 @@ async def run_script(
     Raises:
         ResumeError: the run named in `resume_from` cannot be resumed; nothing has run.
     """
-
-    @asynccontextmanager
-    async def start(run: StartedRun) -> AsyncGenerator[Awaitable[ExecutionResult]]:
-        async with runtime.enclaves.use(context) as enclave:
-            yield enclave.run(
-                request.script,
-                run.broker,
-                context=request.context,
-                owner="" if runtime.options.pool.share_workers else run.info.caller,
-                dry_run=request.dry_run,
-                hooks=run.hooks,
-            )
-
-    return await run_observed(runtime, context, view, request, start)
+    return await run_observed(runtime, context, view, request, start_script(runtime, context, request))

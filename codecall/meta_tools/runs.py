@@ -6,8 +6,8 @@ import base64
 import hashlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -94,6 +94,28 @@ class StartedRun:
     info: RunInfo
     broker: Broker
     hooks: RunHooks
+
+
+def start_script(
+    runtime: Runtime, context: Context, request: ExecuteRequest, *, preset: Preset | None = None
+) -> Callable[[StartedRun], AbstractAsyncContextManager[Awaitable[ExecutionResult]]]:
+    """What runs the script of `request` in the enclave, for `run_observed`; `preset` replaces the enclave's limits."""
+
+    @asynccontextmanager
+    async def start(run: StartedRun) -> AsyncGenerator[Awaitable[ExecutionResult]]:
+        async with runtime.enclaves.use(context) as enclave:
+            yield enclave.run(
+                request.script,
+                run.broker,
+                context=request.context,
+                preset=preset,
+                owner="" if runtime.options.pool.share_workers else run.info.caller,
+                dry_run=request.dry_run,
+                hooks=run.hooks,
+                starlark=request.starlark,
+            )
+
+    return start
 
 
 async def run_observed(

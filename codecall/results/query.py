@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, NoReturn, TypeAlias
 import msgspec
 
 from codecall.errors import InvalidInputError, ToolCallError
+from codecall.jsonio.decode import utf8_length
 from codecall.jsonio.incremental import ArrayIndex, skip_items
 from codecall.results.store import PAGE_CHARS, ResultMeta
 
@@ -164,7 +165,7 @@ def _describe_parts(meta: ResultMeta) -> str:
 
 
 def _check_size(part: PartRequest, json: str, max_bytes: int, meta: ResultMeta, items: ArrayIndex | None) -> str:
-    size = len(json) if json.isascii() else len(json.encode())
+    size = utf8_length(json)
     if size > max_bytes:
         raise _too_large(part, size, max_bytes, meta, items)
     return json

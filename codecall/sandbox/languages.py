@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import PurePath
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from codecall.errors import OptionsError
@@ -19,11 +18,6 @@ MAX_FUNCTIONS: Final = 1_000
 
 _KEYWORDS: Final = frozenset(("and", "break", "continue", "def", "elif", "else", "for", "if", "in", "lambda"))
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def language_of(path: str) -> Language:
-    """The language of a file, by its name: `.star`, `.starlark` or `.bzl` is Starlark, all others are JavaScript."""
-    return "starlark" if PurePath(path).suffix.lower() in {".star", ".starlark", ".bzl"} else "javascript"
 
 
 def require_starlark() -> None:

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -404,6 +405,17 @@ def has_large_integer(text: str) -> bool:
     if _MAYBE_LONG.search(text[::5]) is None:
         return False
     return any(abs(int(number[1])) > MAX_SAFE_INTEGER for number in _LONG_INTEGER.finditer(f"[{text}]"))
+
+
+def calls_that_fit(calls: Sequence[Call], budget: int) -> int:
+    """How many of these calls, from the first on, fit into `budget` bytes and one frame; at least one of any."""
+    size = count = 0
+    for call in calls[:MAX_CALLS_PER_FRAME]:
+        size += utf8_length(call.name) + utf8_length(call.input)
+        if count and size > budget:
+            break
+        count += 1
+    return count
 
 
 def report_json(report: Report) -> str:

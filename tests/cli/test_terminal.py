@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from codecall.cli.app import COMMANDS
-from codecall.cli.layout import break_text, format_typescript
+from codecall.cli.layout import break_command, break_text, format_typescript
 from tests.cli.conftest import LISTED
 from tests.cli.terminal import on_terminal
 
 WIDE = 600
-DRAWN = re.compile(r"[…│├└─╭╮╰╯█▏▎▍▌▋▊▉✓✗!→^]+")
+DRAWN = re.compile(r"[…│├└─╭╮╰╯█▏▎▍▌▋▊▉✓✗!→^\\]+")
 
 SAID = [
     ("trust",),
@@ -141,6 +145,29 @@ def test_text_is_broken_at_blanks_only() -> None:
     assert break_text("  one two-and-a-half", 8) == "  one\ntwo-and-a-half"
     assert break_text("  one two three", 9, indent="    ") == "  one two\n      three"
     assert break_text("short\n\nlines", 80) == "short\n\nlines"
+
+
+@given(st.lists(st.text(st.sampled_from("ab/ '\\\n$"), max_size=30), min_size=1), st.integers(10, 80))
+@pytest.mark.skipif(sys.platform == "win32", reason="its shells join no lines")
+def test_a_command_that_is_broken_is_the_same_command(words: list[str], width: int) -> None:
+    broken = break_command(shlex.join(words), width)
+    # A shell, as Python's reader of its words does not, drops a backslash before the end of a line.
+    shell = ["sh", "-c", f"set -- {broken}\nfor word; do printf '%s\\0' \"$word\"; done"]
+    assert subprocess.run(shell, capture_output=True, text=True, check=True).stdout.split("\0")[:-1] == words
+
+
+def test_lines_of_a_command_fit_the_width_but_for_a_word_that_does_not() -> None:
+    command = f"claude mcp add --scope user codecall -- /{'x' * 30}/codecall serve"
+    assert break_command(command, 200) == command
+    assert break_command(command, 50).split("\n") == [
+        "claude mcp add --scope user codecall -- \\",
+        f"  /{'x' * 30}/codecall serve",
+    ]
+    assert break_command(command, 20).split("\n")[2:5] == [
+        "  codecall -- \\",
+        f"  /{'x' * 30}/codecall \\",
+        "  serve",
+    ]
 
 
 def test_a_declaration_that_is_too_wide_has_a_line_for_each_member() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncGenerator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any, Final
 
 from fastmcp.tools.base import ToolResult
@@ -19,7 +18,7 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import AccessDeniedError, OptionsError, SelfReferenceError
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
 from codecall.meta_tools.execute import checked_context
-from codecall.meta_tools.runs import ExecuteRequest, RunLimits, StartedRun, run_observed
+from codecall.meta_tools.runs import ExecuteRequest, RunLimits, run_observed, start_script
 from codecall.options import CodeModeOptions, StarlarkOptions
 from codecall.presets import Preset
 from codecall.sandbox.languages import check_variables, starlark_terms, words
@@ -124,20 +123,7 @@ class ScriptTool(MetaTool):
         )
         request = ExecuteRequest(parsed.script, parsed.data, context_bytes=size, starlark=terms)
         runtime, preset = self._runtime, self._preset
-
-        @asynccontextmanager
-        async def start(run: StartedRun) -> AsyncGenerator[Awaitable[ExecutionResult]]:
-            async with runtime.enclaves.use(context) as enclave:
-                yield enclave.run(
-                    request.script,
-                    run.broker,
-                    context=request.context,
-                    owner="" if runtime.options.pool.share_workers else run.info.caller,
-                    hooks=run.hooks,
-                    preset=preset,
-                    starlark=terms,
-                )
-
+        start = start_script(runtime, context, request, preset=preset)
         limits = RunLimits(preset.tool_call_timeout_ms, preset.max_duration_ms)
         result, blocks = await run_observed(
             runtime, context, view, request, start, limits=limits, broker_class=ScriptBroker

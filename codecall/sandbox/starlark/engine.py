@@ -120,12 +120,7 @@ class StarlarkEngine:
 
     def take_calls(self, budget: int) -> list[wire.Call]:
         """The tool calls not yet taken, as many as fit into `budget` bytes and one frame; at least one."""
-        size = count = 0
-        for made in self.calls[: wire.MAX_CALLS_PER_FRAME]:
-            size += sum(len(text) if text.isascii() else len(text.encode()) for text in (made.name, made.input))
-            if count and size > budget:
-                break
-            count += 1
+        count = wire.calls_that_fit(self.calls, budget)
         batch, self.calls = self.calls[:count], self.calls[count:]
         return batch
 

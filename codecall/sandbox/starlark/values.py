@@ -22,7 +22,7 @@ from starlark.eval.values import (
 )
 
 from codecall.sandbox.agentscript.parser.unicode import well_formed
-from codecall.sandbox.wire import Limits
+from codecall.sandbox.wire import Limits, utf8_length
 
 MAX_NOTES: Final = 20
 """Most warnings about marks in one result."""
@@ -92,7 +92,7 @@ class Encoder:
 
     def _add(self, text: str) -> None:
         self._parts.append(text)
-        self._size += len(text) if text.isascii() else len(text.encode())
+        self._size += utf8_length(text)
         if self._size > self._max_bytes:
             raise TooLarge(self._size)
 

@@ -263,6 +263,7 @@ def _print_servers(output: Output, clients: list[ClientFiles], merged: MergedSer
 def _print_next_steps(
     output: Output, path: Path, snippets: list[Snippet], notes: list[str], variables: list[str], *, dry_run: bool
 ) -> None:
+    from codecall.cli.layout import break_command
     from codecall.gateway.config.mcp_clients import TITLES
 
     for note in notes:
@@ -275,8 +276,7 @@ def _print_next_steps(
         output.text(snippet.text)
         if snippet.command is not None:
             output.line("or run:", "bold")
-            # In two lines a shell takes it as well, and no terminal breaks a word of it.
-            output.text(snippet.command.replace(" serve ", " serve \\\n  ", 1) if output.rich else snippet.command)
+            output.text(break_command(snippet.command, output.out.width) if output.rich else snippet.command)
     if snippets and variables:
         output.note(f"In place of … write the value; Claude Code must be started with it: {', '.join(variables)}")
     output.note("Take the servers out there that are behind the gateway now, or models see them twice.")

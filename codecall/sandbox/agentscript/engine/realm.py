@@ -24,7 +24,7 @@ from codecall.sandbox.agentscript.engine.heap import HeapGauge, release_memory
 from codecall.sandbox.agentscript.engine.prelude import LOCALE, NEEDS_LOCALE, REFERENCES, runtime_text
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic
-from codecall.sandbox.wire import MAX_CALLS_PER_FRAME, Answer, Call, Failure, Limits, has_large_integer, utf8_length
+from codecall.sandbox.wire import Answer, Call, Failure, Limits, calls_that_fit, has_large_integer, utf8_length
 
 _NoPosition: TypeAlias = tuple[None, None]
 Clock: TypeAlias = Callable[[], float]
@@ -168,12 +168,7 @@ class Realm:
 
     def take_calls(self, budget: int) -> list[Call]:
         """The tool calls not yet taken, in order, as many as fit into `budget` bytes and one frame; at least one."""
-        size = count = 0
-        for call in self.calls[:MAX_CALLS_PER_FRAME]:
-            size += utf8_length(call.name) + utf8_length(call.input)
-            if count and size > budget:
-                break
-            count += 1
+        count = calls_that_fit(self.calls, budget)
         batch, self.calls = self.calls[:count], self.calls[count:]
         return batch
 
