@@ -1,6 +1,6 @@
 """Where the processor time of one script goes, stage by stage.
 
-    python benchmarks/stages.py [--rounds 200] [--tools 200] [--json]
+    python benchmarks/stages.py [--rounds 200] [--tools 200] [--json] [--functions]
 
 The stages of a worker run in this process, without a jail and one after the other; those of the server are measured
 around real requests over FastMCP's in-memory transport, client included. Times are processor time in milliseconds, the
@@ -14,15 +14,21 @@ least of several batches, because anything else on the machine only adds to it.
              build             an engine with the runtime is built
              run               the script is compiled and run, its calls answered
              free              the engine is freed
+
+`--functions` counts the functions of Python that the server and its client call for a request instead, by package:
+such counts are the same on every machine, so they say what a request is bound by. Those of the worker are not in it.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import cProfile
 import json
+import pstats
 import sys
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -132,27 +138,85 @@ async def server_stages(job: Job, tools: int, rounds: int) -> dict[str, float]:
         }
 
 
+PACKAGES = ("codecall", "fastmcp", "mcp", "pydantic")
+"""Packages whose functions are counted apart; all others, Python's own too, are one more."""
+
+COUNTED = 50
+"""Requests of each kind whose functions are counted."""
+
+
+async def count_functions(job: Job, tools: int) -> dict[str, dict[str, int]]:
+    """How many functions a request calls, by package: a direct call, and the execution of the job's script."""
+    server, plain = build("shop", tools), build("plain", tools)
+    CodeCallPlugin.init().install(server)
+    async with Client(server) as client, Client(plain) as plain_client:
+        script = job.numbered(0)[1]
+        kinds: dict[str, Callable[[], Awaitable[object]]] = {
+            "direct call": lambda: plain_client.call_tool("items_get", {"id": 1}),
+            job.name: lambda: client.call_tool("codecall:execute", {"script": script}),
+        }
+        counts: dict[str, dict[str, int]] = {}
+        for kind, request in kinds.items():
+            for _ in range(20):
+                await request()
+            with cProfile.Profile() as profile:
+                for _ in range(COUNTED):
+                    await request()
+            counts[kind] = functions_by_package(profile)
+        return counts
+
+
+def functions_by_package(profile: cProfile.Profile) -> dict[str, int]:
+    """The calls of a profile, of one request, by the package of what was called; all of them last."""
+    counts: Counter[str] = Counter()
+    statistics: dict[tuple[str, int, str], tuple[int, int, float, float, object]] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
+    for (file, _, _), (_, calls, *_) in statistics.items():
+        parts = Path(file).parts
+        package = next((name for name in PACKAGES if name in parts[-8:]), "others")
+        counts[package] += calls
+    shares = {name: round(counts[name] / COUNTED) for name in (*PACKAGES, "others")}
+    return shares | {"all": sum(shares.values())}
+
+
+def print_table(title: str, columns: dict[str, dict[str, str]]) -> None:
+    """A table in Markdown."""
+    print(f"| {title} | {' | '.join(columns)} |")
+    print(f"|---|{'---:|' * len(columns)}")
+    for row in next(iter(columns.values())):
+        print(f"| {row} | {' | '.join(cells[row] for cells in columns.values())} |")
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="Where the processor time of one script goes.")
     parser.add_argument("--rounds", type=int, default=200, help="runs of each stage (default %(default)s)")
     parser.add_argument("--tools", type=int, default=200, help="tools on the server (default %(default)s)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--functions", action="store_true", help="count functions instead of measuring time")
     arguments = parser.parse_args()
     if arguments.rounds < 1 or arguments.tools < 2:
         parser.error("--rounds must be at least 1 and --tools at least 2")
+    chosen = [job for job in jobs() if job.name in NAMES]
+    if arguments.functions:
+        counts: dict[str, dict[str, int]] = {}
+        for job in chosen:
+            counts |= asyncio.run(count_functions(job, arguments.tools))
+        if arguments.json:
+            print(json.dumps(counts, indent=2))
+        else:
+            shown = {kind: {name: f"{count:,}" for name, count in each.items()} for kind, each in counts.items()}
+            print_table("functions called", shown)
+        return 0
     warm_up()
     results: dict[str, dict[str, float]] = {}
-    for job in (job for job in jobs() if job.name in NAMES):
+    for job in chosen:
         stages = asyncio.run(server_stages(job, arguments.tools, arguments.rounds))
         results[job.name] = stages | worker_stages(job.numbered(0)[1], arguments.rounds)
     if arguments.json:
         print(json.dumps(results, indent=2))
-        return 0
-    print(f"| processor time in ms | {' | '.join(results)} |")
-    print(f"|---|{'---:|' * len(results)}")
-    for stage in next(iter(results.values())):
-        print(f"| {stage} | {' | '.join(f'{stages[stage]:.2f}' for stages in results.values())} |")
+    else:
+        shown = {name: {stage: f"{ms:.2f}" for stage, ms in stages.items()} for name, stages in results.items()}
+        print_table("processor time in ms", shown)
     return 0
 
 

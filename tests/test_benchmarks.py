@@ -60,6 +60,12 @@ def test_stages_are_taken_apart(loaded_python: LoadedPython):
     assert all(min(times.values()) >= 0 and times["execute"] > 0 for times in stages.values())
 
 
+def test_functions_of_requests_are_counted(loaded_python: LoadedPython):
+    counts = json.loads(run(loaded_python, "benchmarks/stages.py", "--functions", "--tools", "2", "--json"))
+    assert counts["direct call"]["codecall"] == 0 < counts["constant"]["codecall"] < counts["1 call"]["codecall"]
+    assert all(sum(each.values()) == 2 * each["all"] for each in counts.values())
+
+
 async def test_the_lag_of_the_event_loop_is_measured(loaded_python: LoadedPython, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "executable", loaded_python.executable)
     work = {job.name: job for job in loop_lag.jobs() if job.call is not None}
