@@ -11,39 +11,58 @@ from mcp import MCPError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from codecall.approvals.request import DEFAULT_CALLS, MAX_GRANTED_CALLS, MAX_SHOWN_CHARS, Decision
+from codecall.approvals.request import (
+    DEFAULT_CALLS,
+    MAX_GRANTED_CALLS,
+    MAX_SHOWN_CHARS,
+    ApprovalRequest,
+    Decision,
+    Lifetime,
+)
 
 CHOICES: Final[Mapping[str, str]] = {
     "allow this call": "once",
     "allow several calls of this tool in this run": "several",
     "allow this input in this run": "run",
     "allow this input in this session": "session",
+    "allow these fixed arguments in this run": "fixed run",
+    "allow these fixed arguments in this session": "fixed session",
     "deny": "deny",
     "deny and stop the run": "stop",
 }
-"""What the form offers."""
+"""What the form offers; fixed arguments where there are some."""
 
-FORM: Final[dict[str, Any]] = {
-    "type": "object",
-    "properties": {
-        "decision": {
-            "type": "string",
-            "title": "Decision",
-            "description": "Allowing an input allows every call of this tool with exactly the input shown.",
-            "enum": list(CHOICES),
+
+def form_for(request: ApprovalRequest) -> dict[str, Any]:
+    """The form that a person fills in, as elicitation takes it."""
+    explanation = "Allowing an input allows every call of this tool with exactly the input shown."
+    if request.fixed:
+        explanation += " Allowing fixed arguments allows every call with these, whatever its others are."
+    return {
+        "type": "object",
+        "properties": {
+            "decision": {
+                "type": "string",
+                "title": "Decision",
+                "description": explanation,
+                "enum": [text for text, choice in CHOICES.items() if request.fixed or "fixed" not in choice],
+            },
+            "calls": {
+                "type": "integer",
+                "title": "Number of calls",
+                "description": "With several calls: how many, this one included, whatever their input is.",
+                "minimum": 1,
+                "maximum": MAX_GRANTED_CALLS,
+                "default": _proposed_calls(request),
+            },
         },
-        "calls": {
-            "type": "integer",
-            "title": "Number of calls",
-            "description": "With several calls: how many, this one included, whatever their input is.",
-            "minimum": 1,
-            "maximum": MAX_GRANTED_CALLS,
-            "default": DEFAULT_CALLS,
-        },
-    },
-    "required": ["decision"],
-}
-"""The form that a person fills in, as elicitation takes it."""
+        "required": ["decision"],
+    }
+
+
+def _proposed_calls(request: ApprovalRequest) -> int:
+    """How many calls the form proposes: those that are left of what the script is certain to make."""
+    return min(MAX_GRANTED_CALLS, max(1, request.foreseen - request.approved)) if request.foreseen else DEFAULT_CALLS
 
 
 class Unanswered(Exception):  # noqa: N818 - named for what the person did
@@ -86,8 +105,8 @@ class ElicitationChannel:
             raise Unanswered(f"the client refused the question: {failure.error.message}") from None
 
 
-def read_answer(result: ElicitResult) -> Decision:
-    """The decision in an answer to `FORM`. An answer that is none of its choices denies.
+def read_answer(result: ElicitResult, request: ApprovalRequest) -> Decision:
+    """The decision in an answer to `form_for(request)`. An answer that is none of its choices denies.
 
     Raises:
         Unanswered: the question was dismissed.
@@ -95,15 +114,22 @@ def read_answer(result: ElicitResult) -> Decision:
     if result.action == "cancel":
         raise Unanswered("the question was dismissed")
     content = result.content or {}
-    choice = CHOICES.get(str(content.get("decision"))) if result.action == "accept" else None
-    calls = content.get("calls", DEFAULT_CALLS)
-    if choice == "several" and isinstance(calls, int | float) and 1 <= calls <= MAX_GRANTED_CALLS:
-        return Decision.several(int(calls))
-    if choice in ("run", "session"):
-        return Decision.same_input("run" if choice == "run" else "session")
-    if choice == "once":
-        return Decision.once()
-    return Decision.stop() if choice == "stop" else Decision.deny()
+    choice = CHOICES.get(str(content.get("decision")), "") if result.action == "accept" else ""
+    calls = content.get("calls", _proposed_calls(request))
+    lifetime: Lifetime = "run" if choice.endswith("run") else "session"
+    match choice:
+        case "once":
+            return Decision.once()
+        case "several" if isinstance(calls, int | float) and 1 <= calls <= MAX_GRANTED_CALLS:
+            return Decision.several(int(calls))
+        case "run" | "session":
+            return Decision.same_input(lifetime)
+        case "fixed run" | "fixed session" if request.fixed:
+            return Decision.fixed_arguments(*request.fixed, lifetime=lifetime)
+        case "stop":
+            return Decision.stop()
+        case _:
+            return Decision.deny()
 
 
 def form_of(request: object) -> ElicitRequestFormParams | None:

@@ -13,35 +13,36 @@ import asyncio
 import contextlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, Protocol, TypeVar
+from dataclasses import replace
+from typing import Any, Final, Literal, TypeVar
 
 from anyio import to_thread
 from fastmcp import Context
 from mcp_types import InputRequiredResult, InputResponses
 
-from codecall.approvals.asking import FORM, Channel, Unanswered, form_of, read_answer
-from codecall.approvals.grants import GrantKey, Grants
-from codecall.approvals.options import ApprovalOptions
+from codecall.approvals import ahead
+from codecall.approvals.approver import call_approver
+from codecall.approvals.asking import Channel, Unanswered, form_for, form_of, read_answer
+from codecall.approvals.grants import GrantKey
+from codecall.approvals.interfaces import Approvals, RunIdentity
 from codecall.approvals.request import (
     MAX_SHOWN_CHARS,
     ApprovalRequest,
+    CallInput,
     Decision,
+    Match,
     describe_input,
     passed_question,
     schema_version,
 )
-from codecall.approvals.rules import RuleSet
-from codecall.audit.recorder import Audit
 from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.errors import AccessDeniedError, ApprovalDeniedError, ApprovalRequiredError, Location
 from codecall.globs import entry_label
-from codecall.sandbox.interfaces import OnCallEnd, RunClock, RunObserver
+from codecall.sandbox.interfaces import Foresee, OnCallEnd, RunClock, RunObserver
 
 T = TypeVar("T")
 
@@ -57,50 +58,25 @@ _record: Final[ContextVar[tuple[CallGate, CallRecord] | None]] = ContextVar("cod
 """The call that this task makes, and the gate of its run."""
 
 
-class Approvals(Protocol):
-    """What the gates of all runs share; `ApprovalService` has it."""
-
-    @property
-    def options(self) -> ApprovalOptions:
-        """The option `approvals`."""
-        ...
-
-    @property
-    def rules(self) -> RuleSet:
-        """Its rules, compiled."""
-        ...
-
-    @property
-    def grants(self) -> Grants:
-        """What persons have allowed."""
-        ...
-
-    @property
-    def audit(self) -> Audit:
-        """The record of runs."""
-        ...
-
-    def wait(self, run_id: str) -> AbstractContextManager[bool]:
-        """Count a run as waiting; whether there is room for one more."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class RunIdentity:
-    """Whose run it is."""
-
-    run_id: str
-    caller: str
-    session: str
-
-
 class CallGate(RunObserver):
     """Lets the calls of one run through, after asking a person where a rule says so.
 
     It observes the run, too: so it knows the line of each call, and when the run has ended.
     """
 
-    __slots__ = ("_approved", "_asked", "_channel", "_clock", "_context", "_identity", "_open", "_service", "_turn")
+    __slots__ = (
+        "_approved",
+        "_asked",
+        "_channel",
+        "_clock",
+        "_context",
+        "_foresight",
+        "_granted",
+        "_identity",
+        "_open",
+        "_service",
+        "_turn",
+    )
 
     def __init__(
         self,
@@ -122,6 +98,9 @@ class CallGate(RunObserver):
         self._approved: dict[str, int] = {}
         """How many calls of each tool have been allowed by a person."""
         self._asked = 0
+        self._granted = False
+        """Whether a grant may be kept for this run."""
+        self._foresight = ahead.Foresight()
 
     def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:  # noqa: ARG002
         """See `RunObserver`."""
@@ -138,7 +117,7 @@ class CallGate(RunObserver):
 
     def end(self) -> None:
         """The run has ended, and with it what was allowed for it alone."""
-        if self._approved:
+        if self._granted:
             self._service.grants.end_run(self._identity.run_id)
 
     @property
@@ -161,6 +140,43 @@ class CallGate(RunObserver):
             raise AccessDeniedError(f"{entry_label(entry)} may not be called so", tool_name=entry.name, hint=hint)
         if ruling.action == "ask":
             await self._ask(entry, arguments, ruling.rule)
+
+    async def plan(self, find: ahead.FindEntry, foresee: Foresee) -> None:
+        """Ask for the calls that the script names, if that is to be done before its first call.
+
+        Args:
+            find: Gives the tool of a name.
+            foresee: Gives the calls.
+
+        Raises:
+            ApprovalDeniedError: a person wants the run to end.
+            ApprovalRequiredError: nobody answers.
+        """
+        self._foresight = ahead.Foresight(foresee)
+        channel, service = self._channel, self._service
+        if not service.options.ask_first or channel is None:
+            return
+        groups = await ahead.foreseen_groups(await self._foresight.calls(), service.rules, find)
+        if not groups:
+            return
+        text, groups = ahead.question(groups)
+        requests = [group.request(self._identity.caller, self._identity.run_id) for group in groups]
+        self._open = {id(request): request for request in requests}
+        self._asked += 1
+        try:
+            answer = await self._wait(requests[0], channel.elicit(text, ahead.form(groups)))
+            allowed = ahead.read_form(answer, groups)
+        except Unanswered as reason:
+            raise self._required(requests[0], str(reason)) from None
+        finally:
+            self._open.clear()
+        if allowed is None:
+            raise self._denied(requests[0], "client", "a person denied the calls of this script", stops=True)
+        for group, calls in zip(groups, allowed, strict=True):
+            if calls:
+                grant = self._grant(self._key(group.entry), match=group.match, calls=calls)
+                fields = {"scope": "calls", "calls": calls, "grant": grant}
+                self._note(group.entry.name, "allowed", "client", rule=group.rule, **fields)
 
     async def answer(self, entry: CatalogEntry, asked: InputRequiredResult) -> InputResponses | None:
         """Pass the questions of a tool on to the person at the client, with the names of the tool and its server.
@@ -196,35 +212,49 @@ class CallGate(RunObserver):
         else:
             masked, shown, digest = describe_input(arguments)
         identity, record = self._identity, self._current_record()
-        version = schema_version(entry.name, entry.version, entry.input_schema, entry.description)
-        key = GrantKey(identity.caller, identity.session, identity.run_id, entry.name, version)
+        key, call = self._key(entry), CallInput(arguments, digest)
         line = record.line if record is not None else None
         server = entry.owner or entry.app_id
         request = ApprovalRequest(
             entry.name, server, masked, rule, identity.caller, identity.run_id, line, shown=shown, digest=digest
         )
-        if self._use_grant(key, request):
+        if self._use_grant(key, call, request):
             return None
         self._open[id(request)] = request
         try:
             # The calls made together with this one are open, too, by the time at which the run may have to end.
             await asyncio.sleep(0)
             async with self._turn:
-                if self._use_grant(key, request):
+                if self._use_grant(key, call, request):
                     return None
-                request = replace(request, approved=self._approved.get(entry.name, 0))
+                request = replace(
+                    request,
+                    approved=self._approved.get(entry.name, 0),
+                    foreseen=await self._foresight.count(entry.name),
+                    fixed=await self._foresight.fixed(entry.name, line, arguments),
+                )
                 by: By = "approver"
                 decision = await self._ask_operator(request)
                 if decision is None and not self._batches:
                     decision, by = await self._ask_client(request), "client"
                 if decision is not None:
-                    return self._settle(key, request, decision, by)
-            self._settle(key, request, await self._ask_client(request), "client")
+                    return self._settle(key, call, request, decision, by)
+            self._settle(key, call, request, await self._ask_client(request), "client")
         finally:
             self._open.pop(id(request), None)
 
-    def _use_grant(self, key: GrantKey, request: ApprovalRequest) -> bool:
-        grant = self._service.grants.take(key, request.digest)
+    def _key(self, entry: CatalogEntry) -> GrantKey:
+        version = schema_version(entry.name, entry.version, entry.input_schema, entry.description)
+        identity = self._identity
+        return GrantKey(identity.caller, identity.session, identity.run_id, entry.name, version)
+
+    def _grant(self, key: GrantKey, **bounds: Any) -> str:
+        """Keep what a person has allowed; the id of the grant."""
+        self._granted = True
+        return self._service.grants.add(key, **bounds).id
+
+    def _use_grant(self, key: GrantKey, call: CallInput, request: ApprovalRequest) -> bool:
+        grant = self._service.grants.take(key, call)
         if grant is not None:
             self._count(request, "grant", grant=grant.id)
         return grant is not None
@@ -236,7 +266,7 @@ class CallGate(RunObserver):
     async def _ask_operator(self, request: ApprovalRequest) -> Decision | None:
         """The decision of the operator's function; None if there is none."""
         approver = self._service.options.approver
-        return await self._wait(request, _call_approver(approver, request)) if approver is not None else None
+        return await self._wait(request, call_approver(approver, request)) if approver is not None else None
 
     async def _ask_client(self, request: ApprovalRequest) -> Decision:
         """The decision of the person at the client."""
@@ -254,7 +284,9 @@ class CallGate(RunObserver):
             raise self._required(request, f"the run has asked {self._asked} questions already, and may ask no more")
         self._asked += 1
         try:
-            return read_answer(await self._wait(request, self._channel.elicit(request.question, FORM)))
+            return read_answer(
+                await self._wait(request, self._channel.elicit(request.question, form_for(request))), request
+            )
         except Unanswered as reason:
             raise self._required(request, str(reason)) from None
 
@@ -278,12 +310,23 @@ class CallGate(RunObserver):
             except TimeoutError:
                 raise self._required(request, f"nobody answered within {options.wait_s:g} s") from None
 
-    def _settle(self, key: GrantKey, request: ApprovalRequest, decision: Decision, by: By) -> None:
+    def _settle(self, key: GrantKey, call: CallInput, request: ApprovalRequest, decision: Decision, by: By) -> None:
         """Keep what a decision allows beyond this call, or raise what it denies."""
         if decision.action != "allow":
             raise self._denied(request, by, "a person denied it", stops=decision.action == "stop")
-        grant = self._service.grants.add(key, decision, request)
-        self._count(request, by, scope=decision.scope, calls=decision.calls, grant=grant.id if grant else None)
+        grant: str | None = None
+        if decision.scope == "calls" and decision.calls > 1:
+            grant = self._grant(key, calls=decision.calls - 1)
+        elif decision.scope in ("input", "fixed"):
+            match: Match | None = Match(request.digest, request.shown)
+            if decision.scope == "fixed":
+                match = Match.of_part(call.arguments, decision.fixed)
+            if match is None:
+                names = ", ".join(decision.fixed)
+                logger.warning("approvals: %r is allowed once: its input has no (short) %s", request.tool, names)
+            else:
+                grant = self._grant(key, lifetime=decision.lifetime, match=match)
+        self._count(request, by, scope=decision.scope, calls=decision.calls, grant=grant)
 
     def _count(self, request: ApprovalRequest, by: By, **fields: object) -> None:
         self._approved[request.tool] = self._approved.get(request.tool, 0) + 1
@@ -327,16 +370,3 @@ class CallGate(RunObserver):
             number = record.number if record is not None else None
             body = {"number": number, "name": tool, "decision": decision, "by": by, **fields}
             audit.note("codecall.approval", self._identity.run_id, self._identity.caller, lambda: body)
-
-
-async def _call_approver(approver: Callable[[Any], Any], request: ApprovalRequest) -> Decision | None:
-    try:
-        answer: object = approver(request)
-        decision = await answer if inspect.isawaitable(answer) else answer
-    except Exception:
-        logger.exception("approvals: the approver failed; the call of %r is denied", request.tool)
-        return Decision.deny()
-    if decision is None or isinstance(decision, Decision):
-        return decision
-    logger.error("approvals: the approver returned %s, no Decision; the call is denied", type(decision).__name__)
-    return Decision.deny()

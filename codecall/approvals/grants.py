@@ -1,5 +1,5 @@
 """What persons have allowed beyond one call: grants, each bound to a caller, a run or session, a tool and its version,
-and to an input or a number of calls.
+and to an input, arguments or a number of calls.
 
 All is counted on the event loop without waiting in between, so that no two calls use up the same grant.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from codecall.approvals.request import ApprovalRequest, Decision, Lifetime
+from codecall.approvals.request import CallInput, Lifetime, Match
 
 MAX_GRANTS: Final = 10_000
 """Most grants of a server; one more replaces the one that expires first, and its calls are asked for again."""
@@ -38,10 +38,8 @@ class Grant:
     key: GrantKey = field(repr=False)
     lifetime: Lifetime
     """Whether it holds for the run or for the session."""
-    digest: str | None
-    """SHA-256 of the input that it allows; None: any input."""
-    shown: str = field(repr=False)
-    """That input as the person was shown it; empty for any input."""
+    match: Match | None = field(repr=False)
+    """What the input has to be; None: any input."""
     calls_left: int | None
     """Calls that it still allows; None: any number."""
     expires: float
@@ -59,14 +57,19 @@ class Grant:
         """A hash of the caller, as in the audit record."""
         return self.key.caller
 
-    def covers(self, key: GrantKey, digest: str) -> bool:
+    @property
+    def shown(self) -> str:
+        """The input, or the arguments, that it allows, as the person was shown them; empty for any input."""
+        return self.match.shown if self.match is not None else ""
+
+    def covers(self, key: GrantKey, call: CallInput) -> bool:
         """Whether it allows a call of that key with that input, if it has not expired."""
         mine = self.key
         bound = key.run_id == mine.run_id if self.lifetime == "run" else key.session == mine.session
         return (
             bound
             and (key.caller, key.tool, key.version) == (mine.caller, mine.tool, mine.version)
-            and self.digest in (None, digest)
+            and (self.match is None or call.fits(self.match))
         )
 
 
@@ -109,13 +112,13 @@ class Grants:
             if grant.lifetime == "run" and grant.key.run_id == run_id:
                 self._drop(grant)
 
-    def take(self, key: GrantKey, digest: str) -> Grant | None:
+    def take(self, key: GrantKey, call: CallInput) -> Grant | None:
         """Use a grant for one call: the grant, or None if there is none for it."""
         now = self._clock()
         for grant in list(self._by_tool.get((key.caller, key.tool), {}).values()):
             if grant.expires <= now:
                 self._drop(grant)
-            elif grant.covers(key, digest):
+            elif grant.covers(key, call):
                 if grant.calls_left is not None:
                     grant.calls_left -= 1
                     if not grant.calls_left:
@@ -123,19 +126,18 @@ class Grants:
                 return grant
         return None
 
-    def add(self, key: GrantKey, decision: Decision, request: ApprovalRequest) -> Grant | None:
-        """Keep what a decision allows beyond the call it was asked for; None if that is all."""
-        if decision.action != "allow" or decision.scope == "once" or (decision.scope == "calls" and decision.calls < 2):
-            return None
-        fixed, lifetime = decision.scope == "input", decision.lifetime if decision.scope == "input" else "run"
-        grant = Grant(
-            key,
-            lifetime,
-            request.digest if fixed else None,
-            request.shown if fixed else "",
-            None if fixed else decision.calls - 1,
-            self._clock() + self._seconds[lifetime],
-        )
+    def add(
+        self, key: GrantKey, *, lifetime: Lifetime = "run", match: Match | None = None, calls: int | None = None
+    ) -> Grant:
+        """Keep what a person has allowed.
+
+        Args:
+            key: Whose calls of which tool.
+            lifetime: For how long.
+            match: What the input has to be; None: any input.
+            calls: How many calls; None: any number.
+        """
+        grant = Grant(key, lifetime, match, calls, self._clock() + self._seconds[lifetime])
         if len(self) >= MAX_GRANTS:
             self._drop(min(self.list(), key=lambda other: other.expires))
         self._by_tool.setdefault((key.caller, key.tool), {})[grant.id] = grant

@@ -56,6 +56,9 @@ class ApprovalOptions(Options):
     client. One that fails denies the call."""
     ask_client: bool = True
     """Whether the person at the client is asked (MCP elicitation)."""
+    ask_first: bool = False
+    """Whether the person at the client is asked before a script's first call, in one question for all calls that its
+    text names and that a rule may ask for. Calls beyond what was allowed then are asked for when they are made."""
     wait_s: float = Field(default=600.0, gt=0, le=86_400)
     """Seconds that a question may wait for its answer. The time limits of the script stand still meanwhile."""
     max_waiting: int = Field(default=20, ge=1, le=10_000)
@@ -113,6 +116,7 @@ class ApprovalDict(TypedDict, total=False):
     rules: Required[Literal["writes", "destructive"] | Sequence[ApprovalRuleDict]]
     approver: Callable[[Any], Any] | None
     ask_client: bool
+    ask_first: bool
     wait_s: float
     max_waiting: int
     max_questions: int

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, cast
 
+from codecall.calls.conversion import exceeds_chars
 from codecall.globs import display_name
 from codecall.jsonio.decode import canonical_digest, sha256
 from codecall.redaction.clean import escape_invisible, json_escape, well_formed
@@ -25,14 +26,17 @@ MAX_GRANTED_CALLS: Final = 1_000
 """Most calls that one answer may allow."""
 
 DEFAULT_CALLS: Final = 10
-"""What the form proposes for an answer that allows several calls."""
+"""What the form proposes for an answer that allows several calls, where the script does not say how many there are."""
+
+MAX_FIXED_CHARS: Final = 2_048
+"""Most characters of arguments that a grant compares, if it does not compare the whole input."""
 
 _BLANK_LETTERS: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 """Characters that count as printable and show nothing."""
 
-Scope = Literal["once", "calls", "input"]
+Scope = Literal["once", "calls", "input", "fixed"]
 Lifetime = Literal["run", "session"]
 
 
@@ -43,11 +47,14 @@ class Decision:
     action: Literal["allow", "deny", "stop"]
     """`stop` denies the call and ends the run."""
     scope: Scope = "once"
-    """What is allowed: this call, several calls of the tool, or all calls of the tool with this input."""
+    """What is allowed: this call, several calls of the tool, all calls of the tool with this input, or all with these
+    values of the arguments in `fixed`."""
     calls: int = 1
     """How many calls, with the scope `calls`."""
     lifetime: Lifetime = "run"
-    """How long calls with this input are allowed."""
+    """How long calls with this input, or with these arguments, are allowed."""
+    fixed: tuple[str, ...] = ()
+    """Names of arguments, with the scope `fixed`."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.calls <= MAX_GRANTED_CALLS:
@@ -67,6 +74,14 @@ class Decision:
     def same_input(cls, lifetime: Lifetime = "run") -> Self:
         """Allow all calls of this tool with exactly this input, in this run or in this session."""
         return cls("allow", "input", lifetime=lifetime)
+
+    @classmethod
+    def fixed_arguments(cls, *names: str, lifetime: Lifetime = "run") -> Self:
+        """Allow all calls of this tool in which the arguments of these names are as in this call, whatever the others
+        are."""
+        if not names:
+            raise ValueError("names: at least one argument is needed; `several` allows calls with any input")
+        return cls("allow", "fixed", lifetime=lifetime, fixed=names)
 
     @classmethod
     def deny(cls) -> Self:
@@ -103,6 +118,10 @@ class ApprovalRequest:
     """The input as a person is shown it: JSON without anything invisible."""
     digest: str = field(default="", repr=False)
     """SHA-256 of the input, keys in any order."""
+    foreseen: int = 0
+    """Calls of this tool that the script is certain to make, as its text says; 0: that is not known."""
+    fixed: tuple[str, ...] = ()
+    """Names of the arguments that the script spells out, if it does not spell out all of them."""
 
     @property
     def question(self) -> str:
@@ -110,12 +129,15 @@ class ApprovalRequest:
         lines = [
             "May this tool be called?",
             "",
-            f"Tool: {_visible(display_name(self.tool))}",
-            f"Server: {_visible(display_name(self.server))}",
+            f"Tool: {visible(display_name(self.tool))}",
+            f"Server: {visible(display_name(self.server))}",
         ]
         if self.line is not None:
             lines.append(f"Line of the script: {self.line}")
         lines += [f"Calls of this tool allowed in this run so far: {self.approved}", "", "Input:", "", self.shown]
+        if self.fixed:
+            fixed = {name: self.arguments[name] for name in self.fixed}
+            lines += ["", "Fixed arguments, which the script spells out:", "", shown_json(fixed)]
         return "\n".join(lines)
 
     def as_dict(self) -> dict[str, object]:
@@ -124,19 +146,73 @@ class ApprovalRequest:
         return body if self.line is None else {**body, "line": self.line}
 
 
+@dataclass(frozen=True, slots=True)
+class Match:
+    """What an input, or a part of it, has to be."""
+
+    digest: str
+    """SHA-256 of it, keys in any order."""
+    shown: str
+    """It as a person is shown it."""
+    names: tuple[str, ...] | None = None
+    """Names of the arguments that are compared; None: the whole input."""
+
+    @classmethod
+    def of_part(cls, arguments: Mapping[str, object], names: tuple[str, ...]) -> Self | None:
+        """What matches these arguments of an input; None if it lacks one, or they are too long to be compared."""
+        part = _part(arguments, names)
+        if part is None:
+            return None
+        _, shown, digest = describe_input(part)
+        return cls(digest, shown, names)
+
+
+class CallInput:
+    """An input that grants are compared with.
+
+    Args:
+        arguments: The input.
+        digest: SHA-256 of it.
+    """
+
+    def __init__(self, arguments: Mapping[str, object], digest: str) -> None:
+        self.arguments = arguments
+        self._digests: dict[tuple[str, ...] | None, str | None] = {None: digest}
+
+    def fits(self, match: Match) -> bool:
+        """Whether it is what `match` says."""
+        if match.names not in self._digests:
+            part = _part(self.arguments, match.names or ())
+            digest = None if part is None else canonical_digest(well_formed(json.dumps(part, ensure_ascii=False)))
+            self._digests[match.names] = digest
+        return self._digests[match.names] == match.digest
+
+
+def _part(arguments: Mapping[str, object], names: tuple[str, ...]) -> dict[str, object] | None:
+    if any(name not in arguments for name in names):
+        return None
+    part = {name: arguments[name] for name in names}
+    return None if exceeds_chars(part, MAX_FIXED_CHARS) else part
+
+
 def describe_input(arguments: Mapping[str, object]) -> tuple[dict[str, Any], str, str]:
     """The input of a call without credentials, the text of it that a person is shown, and the digest of the real one.
     Takes a while for a large one: a matter for a thread."""
     text = well_formed(json.dumps(arguments, ensure_ascii=False))
     masked = cast("dict[str, Any]", Masker().mask(json.loads(text), "", []))
-    shown = json.dumps(masked, ensure_ascii=False, indent=2)
-    return masked, "\n".join(f"    {_visible(line)}" for line in shown.split("\n")), canonical_digest(text)
+    return masked, shown_json(masked), canonical_digest(text)
+
+
+def shown_json(masked: Mapping[str, object]) -> str:
+    """Data without credentials as a person is shown it: indented, and without anything invisible."""
+    text = json.dumps(masked, ensure_ascii=False, indent=2)
+    return "\n".join(f"    {visible(line)}" for line in text.split("\n"))
 
 
 def passed_question(tool: str, server: str, message: str) -> str:
     """The question of a tool as a person is shown it: a quotation, with who asks before it."""
-    quoted = "\n".join(f"    {_visible(line)}" for line in message.split("\n"))
-    head = f"A tool asks a question.\n\nTool: {_visible(display_name(tool))}\nServer: {_visible(display_name(server))}"
+    quoted = "\n".join(f"    {visible(line)}" for line in message.split("\n"))
+    head = f"A tool asks a question.\n\nTool: {visible(display_name(tool))}\nServer: {visible(display_name(server))}"
     return f"{head}\n\nQuestion:\n\n{quoted}"
 
 
@@ -145,5 +221,6 @@ def schema_version(name: str, version: str | None, schema: Mapping[str, object],
     return sha256(json.dumps([name, version, schema, description], sort_keys=True, default=str))
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
+    """`text` with every character that cannot be seen, or that looks like a blank, as an escape."""
     return _BLANK_LETTERS.sub(lambda found: json_escape(found[0]), escape_invisible(text, escape=json_escape))

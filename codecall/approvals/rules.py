@@ -76,6 +76,16 @@ class RuleSet:
         # In a thread: the patterns of a condition may be slow for what a script sends.
         return await to_thread.run_sync(_first_ruling, candidates, arguments, entry.input_schema)
 
+    def may_ask(self, entry: CatalogEntry) -> int:
+        """The number of the first rule that asks for calls of `entry`, with whatever input; 0 if none does."""
+        for rule in self._rules:
+            if rule.covers(entry):
+                if rule.ruling.action == "ask":
+                    return rule.ruling.rule
+                if rule.condition is None:
+                    break
+        return 0
+
 
 class _CompiledRule:
     """One rule with its globs and its condition taken apart."""

@@ -10,8 +10,9 @@ from fastmcp import Context
 from fastmcp.tools.base import ToolResult
 
 from codecall.approvals.asking import Channel, ElicitationChannel, can_elicit, is_modern
-from codecall.approvals.gate import CallGate, RunIdentity
+from codecall.approvals.gate import CallGate
 from codecall.approvals.grants import Grants
+from codecall.approvals.interfaces import RunIdentity
 from codecall.approvals.options import ApprovalOptions
 from codecall.approvals.rounds import CHANNEL, RoundTrips
 from codecall.approvals.rules import RuleSet

@@ -188,6 +188,13 @@ class Broker:
         else:
             await self._translate_errors("tool", name, self._access.admit(name))
 
+    async def find(self, name: str) -> CatalogEntry | None:
+        """The tool of that name, if it may be called."""
+        try:
+            return await self._translate_errors("tool", name, self._access.admit(name, suggest=False))
+        except CodeCallError:
+            return None
+
     async def preflight(self, name: str, arguments: Mapping[str, object] | None) -> PreflightError | None:
         """The error that a call is certain to get, if any. See `ToolBroker.preflight`.
 

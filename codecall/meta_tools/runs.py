@@ -169,7 +169,8 @@ async def run_observed(
     # The answer of a Starlark script is its value: none is kept for later.
     results = None if request.starlark is not None else caller_results(runtime, info.caller)
     blocks = partial(_block_store, broker)
-    hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, results, blocks, clock)
+    on_plan = partial(gate.plan, broker.find) if gate is not None else None
+    hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, results, blocks, clock, on_plan)
     async with progress or nullcontext(), start(StartedRun(info, broker, hooks)) as run:
         observed = hooks.observe(run if memory is None else memory.record_outcome(run))
         watched = options.shutdown.end_abandoned and not (gate is not None and gate.outlives_request)

@@ -282,7 +282,8 @@ class Enclave:
         preset = preset or self._preset
         try:
             limits = self._limits_cache.limits(preset)
-            start = wire.Start(script, limits, encode_context(context), dry_run, coverage, starlark)
+            foresee = hooks.on_plan is not None
+            start = wire.Start(script, limits, encode_context(context), dry_run, coverage, starlark, foresee)
             script.encode()
         except UnicodeEncodeError:
             hint = "It holds half of a surrogate pair: write the whole character, or its escape in a string."

@@ -9,7 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Final, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Final, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import anyio
 
@@ -115,6 +115,21 @@ class ToolBroker(Protocol):
 OnCallEnd: TypeAlias = Callable[["str | None"], None]
 """Called when a call has ended, with the JSON text of its value, or None if it failed or was given up; the `CallRecord`
 says more of that."""
+
+
+class ForeseenCall(NamedTuple):
+    """A call of a tool that a script names, as far as its text says. Nothing keeps a script from making others."""
+
+    tool: str
+    line: int
+    fixed: Mapping[str, object]
+    """The arguments that literals spell out."""
+    certain: bool
+    """Whether every run comes to it."""
+
+
+Foresee: TypeAlias = Callable[[], Awaitable[Sequence[ForeseenCall]]]
+"""Gives the calls that a script names."""
 
 
 class RunObserver:
@@ -354,6 +369,9 @@ class RunHooks:
 
     clock: RunClock | None = None
     """Stops the limit of its whole duration; None: nothing does."""
+    on_plan: Callable[[Foresee], Awaitable[None]] | None = None
+    """Awaited before the first call is made. A `ToolCallError` that it raises ends the run; None: no calls are
+    foreseen."""
 
     async def observe(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
         """The result of `run`, which was given these hooks, under its name, observed from beginning to end."""

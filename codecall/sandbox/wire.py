@@ -173,6 +173,8 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     """Say which lines ran."""
     starlark: StarlarkTerms | None = None
     """It is Starlark, and these are its terms; None: it is JavaScript."""
+    foresee: bool = False
+    """Plan the calls that are not certain, too."""
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
@@ -229,11 +231,13 @@ class Site(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     start: _Offset
     space: Annotated[str, msgspec.Meta(max_length=MAX_NAME_LENGTH)] | None = None
     """The namespace, as in `NamedCall`."""
+    certain: bool = True
+    """Whether every run of the script comes to it, and fails with it if its name or input is wrong."""
 
 
 class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The calls that every run of the script comes to, and fails with if their name or input is wrong. A dry run names
-    calls too that the script may recover from."""
+    """The calls that are certain to be made. A dry run names calls too that the script may recover from, and a script
+    whose calls are to be foreseen all of them."""
 
     sites: Annotated[list[Site], msgspec.Meta(max_length=MAX_SITES)]
 

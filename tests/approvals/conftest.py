@@ -20,6 +20,10 @@ ONCE = "allow this call"
 SEVERAL = "allow several calls of this tool in this run"
 SAME_IN_RUN = "allow this input in this run"
 SAME_IN_SESSION = "allow this input in this session"
+FIXED_IN_RUN = "allow these fixed arguments in this run"
+FIXED_IN_SESSION = "allow these fixed arguments in this session"
+ALL = "allow these calls"
+EACH = "ask for each call"
 DENY = "deny"
 STOP = "deny and stop the run"
 
@@ -103,23 +107,27 @@ async def run(client: Client[Any], script: str, **arguments: Any) -> Answer:
 
 
 class Person:
-    """Answers each question with the next of `answers`, or else the last of them: a decision, with how many calls, or
-    the name of an action."""
+    """Answers each question with the next of `answers`, or else the last of them: a decision, with how many calls or
+    other fields, or the name of an action."""
 
-    def __init__(self, *answers: str | tuple[str, int]) -> None:
+    def __init__(self, *answers: str | tuple[str, int | dict[str, int]]) -> None:
         self.answers = list(answers)
         self.questions: list[str] = []
+        self.forms: list[dict[str, Any]] = []
+        """The fields of the forms."""
         self.may_answer = asyncio.Event()
         self.may_answer.set()
         self.asked = asyncio.Event()
 
-    async def answer(self, message: str, _type: Any, _params: ElicitRequestFormParams, _context: Any) -> Any:
+    async def answer(self, message: str, _type: Any, params: ElicitRequestFormParams, _context: Any) -> Any:
         """FastMCP's `elicitation_handler`."""
         self.questions.append(message)
+        self.forms.append(params.requested_schema["properties"])
         self.asked.set()
         await self.may_answer.wait()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if answer in ("cancel", "decline"):
             return ElicitResult(action=answer)
         decision, calls = answer if isinstance(answer, tuple) else (answer, 1)
-        return ElicitResult(action="accept", content={"decision": decision, "calls": calls})
+        content = calls if isinstance(calls, dict) else {"calls": calls}
+        return ElicitResult(action="accept", content={"decision": decision, **content})

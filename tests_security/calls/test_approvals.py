@@ -14,7 +14,7 @@ from mcp_types import ElicitResult, InputRequiredResult
 
 from codecall import ApprovalRequest, Decision
 from codecall.approvals.grants import MAX_GRANTS, GrantKey, Grants
-from codecall.approvals.request import MAX_SHOWN_CHARS, describe_input
+from codecall.approvals.request import MAX_SHOWN_CHARS, CallInput, describe_input
 from tests.approvals.conftest import DENY, ONCE, SAME_IN_RUN, SAME_IN_SESSION, SEVERAL, STOP, Office, Person, Raw, run
 
 pytestmark = pytest.mark.anyio
@@ -104,14 +104,14 @@ async def test_grants_expire_and_their_number_is_bounded() -> None:
     now = [1000.0]
     grants = Grants(10, 100, lambda: now[0])
     key = GrantKey("caller", "session", "run", "tool", "1")
-    request = ApprovalRequest("tool", "server", {}, 1, "caller", "run")
-    grants.add(key, Decision.several(5), request)
-    assert grants.take(key, "any") is not None
+    call = CallInput({}, "any")
+    grants.add(key, calls=5)
+    assert grants.take(key, call) is not None
     now[0] += 10
-    assert grants.take(key, "any") is None
+    assert grants.take(key, call) is None
     assert len(grants) == 0
     for number in range(MAX_GRANTS + 1):
-        grants.add(replace(key, tool=f"tool {number}"), Decision.several(5), request)
+        grants.add(replace(key, tool=f"tool {number}"), calls=5)
     assert len(grants) == MAX_GRANTS
 
 

@@ -33,7 +33,7 @@ class ReadScript(NamedTuple):
     """A script that has been read and may run."""
 
     plan: wire.Plan | None
-    """The calls that it is certain to make."""
+    """The calls that it is certain to make, or all."""
     start: Callable[[], None]
     """Runs it until it waits, settles or is stopped."""
 
@@ -123,7 +123,7 @@ class ScriptCache:
     """
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[tuple[str, wire.Limits, bool], _Entry] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, wire.Limits, bool, bool], _Entry] = OrderedDict()
         self._chars = 0
 
     def prepare(self, start: wire.Start, find_namespaces: FindNamespaces) -> PreparedScript:
@@ -137,7 +137,7 @@ class ScriptCache:
         Raises:
             InvalidScript: the script must not run.
         """
-        key = (start.script, start.limits, start.coverage)
+        key = (start.script, start.limits, start.coverage, start.foresee)
         found: dict[str, NamespaceInfo] = {}
 
         def find_once(names: Sequence[str]) -> Mapping[str, NamespaceInfo]:
@@ -154,12 +154,12 @@ class ScriptCache:
         self._add(key, _Entry(script, found))
         return script
 
-    def _add(self, key: tuple[str, wire.Limits, bool], entry: _Entry) -> None:
+    def _add(self, key: tuple[str, wire.Limits, bool, bool], entry: _Entry) -> None:
         if key not in self._entries:
             self._chars += len(key[0])
         self._entries[key] = entry
         while len(self._entries) > MAX_SCRIPTS or self._chars > MAX_CHARS:
-            (text, _, _), _ = self._entries.popitem(last=False)
+            (text, *_), _ = self._entries.popitem(last=False)
             self._chars -= len(text)
 
 
@@ -171,7 +171,7 @@ def _prepare(start: wire.Start, find_namespaces: FindNamespaces) -> PreparedScri
     return PreparedScript(
         instrument(text, checked, max_iterations=limits.max_iterations),
         checked.namespaces,
-        build_plan(checked.outline),
+        build_plan(checked.outline, foresee=start.foresee),
     )
 
 

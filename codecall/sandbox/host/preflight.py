@@ -24,8 +24,8 @@ from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decod
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_SCRIPT_BYTES, is_meta_tool
 from codecall.sandbox.host.outcomes import LineIndex, error_from_failure, unexpected_error
-from codecall.sandbox.interfaces import ToolBroker
-from codecall.schema.partial import MAX_NESTING, PartialInput, PartialInputError, PreflightError
+from codecall.sandbox.interfaces import ForeseenCall, ToolBroker
+from codecall.schema.partial import MAX_NESTING, PartialInput, PartialInputError, PreflightError, has_unknowns
 
 MAX_OTHERS: Final = 3
 """Other calls with a wrong input that a hint names."""
@@ -85,7 +85,8 @@ class Preflight:
 
         Args:
             plan: The calls.
-            names: Whether a name that no tool has, or that may not be called, is one of the errors.
+            names: Whether a name that no tool has, or that may not be called, is one of the errors; calls that are not
+                certain are none of them then.
 
         Raises:
             MessageValidationError: the worker names what no script has.
@@ -95,6 +96,8 @@ class Preflight:
         for number, site in enumerate(plan.sites):
             if number:
                 await asyncio.sleep(0)
+            if names and not site.certain:
+                continue
             arguments, location = await self._arguments(site), self.location(site.start)
             name, error = await self._check_call(site, None if arguments is None else arguments.value)
             if error is not None and (names or error.code == InvalidInputError.code):
@@ -127,6 +130,21 @@ class Preflight:
             advice = first.hint or ""
         first.hint = f"No call was made. {advice}{more}"
         return first
+
+    async def foresee(self, plan: wire.Plan | None) -> list[ForeseenCall]:
+        """The calls of `plan` under the names of their tools, and the arguments that are known of them.
+
+        Raises:
+            MessageValidationError: the worker names what no script has.
+        """
+        calls: list[ForeseenCall] = []
+        for site in plan.sites if plan is not None else ():
+            arguments = await self._arguments(site)
+            known = arguments.value if arguments is not None else {}
+            name = site.name if site.space is None else (await _resolve_member(self._broker, site.space, site.name))[0]
+            fixed = {key: value for key, value in known.items() if not has_unknowns(value)}
+            calls.append(ForeseenCall(name, self.location(site.start).line, fixed, site.certain))
+        return calls
 
     def location(self, offset: int) -> Location:
         """Line and column of the character at `offset`.

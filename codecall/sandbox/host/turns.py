@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import anyio
 
@@ -160,6 +161,11 @@ class ScriptRun:
                 plan = None if _ended_by_limit(message) else message.plan
                 if plan is not None and (error := await preflight.error(plan)) is not None:
                     return await self._abandon(message, error)
+                if self.hooks.on_plan is not None and isinstance(message, wire.Calls):
+                    try:
+                        await self.hooks.on_plan(partial(preflight.foresee, plan))
+                    except ToolCallError as error:
+                        return await self._abandon(message, error)
                 while isinstance(message, wire.Calls):
                     message = await self._perform(message)
                 return await self._finish(message, preflight.lines)

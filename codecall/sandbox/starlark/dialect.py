@@ -62,7 +62,9 @@ class Starlark:
             InvalidScript: it must not run.
         """
         terms, data = _terms(start)
-        return ReadScript(None, partial(engine.start, self._read(start, terms, data), terms, data))
+        program = self._read(start, terms, data)
+        plan = _plan(program) if start.foresee else None
+        return ReadScript(plan, partial(engine.start, program, terms, data))
 
     def check(self, engine: StarlarkEngine, start: wire.Start) -> tuple[ScriptOutcome, wire.Plan | None]:
         """What a dry run of the script gives; it plans no calls."""
@@ -100,6 +102,11 @@ class Starlark:
 def _terms(start: wire.Start) -> tuple[wire.StarlarkTerms, dict[str, Any]]:
     data = cast("dict[str, Any]", json.loads(start.context)) if start.context else {}
     return start.starlark or wire.StarlarkTerms(), data
+
+
+def _plan(program: StarlarkProgram) -> wire.Plan:
+    """The tools that a program names. Nothing is known of their inputs, nor whether they are called."""
+    return wire.Plan([wire.Site(call.name, "", call.start, certain=False) for call in program.calls[: wire.MAX_SITES]])
 
 
 def warm_up(limits: wire.Limits) -> None:

@@ -99,19 +99,20 @@ def outline_script(statements: list[Node], walk: Walk, namespaces: KnownNamespac
     return ScriptOutline(walk.loops, _sites(statements, walk, calls, targets), len(free) > len(targets))
 
 
-def build_plan(outline: ScriptOutline, *, dry_run: bool = False) -> Plan | None:
+def build_plan(outline: ScriptOutline, *, dry_run: bool = False, foresee: bool = False) -> Plan | None:
     """The calls that can be checked before any of them is made, the first ones in the script; None without any.
 
     Args:
         outline: of the script.
         dry_run: include calls whose failure the script may recover from. A report lists their names.
+        foresee: include all calls of tools.
     """
     sites: list[Site] = []
     room = MAX_PLAN_CHARS
     for call in outline.calls:
         if (
             call.kind != "tool"
-            or not (call.certain or (dry_run and call.partial_input is not None))
+            or not (call.certain or foresee or (dry_run and call.partial_input is not None))
             or max(len(call.name), len(call.namespace or "")) > MAX_NAME_LENGTH
         ):
             continue
@@ -120,7 +121,7 @@ def build_plan(outline: ScriptOutline, *, dry_run: bool = False) -> Plan | None:
         if room < 0 or len(sites) == MAX_SITES:
             break
         space = None if call.namespace is None else well_formed(call.namespace)
-        sites.append(Site(well_formed(call.name), known_input, call.start, space))
+        sites.append(Site(well_formed(call.name), known_input, call.start, space, call.certain))
     return Plan(sites) if sites else None
 
 

@@ -1,0 +1,49 @@
+"""What the gate of a run is given: whose run it is, and what the gates of all runs share."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from codecall.approvals.grants import Grants
+from codecall.approvals.options import ApprovalOptions
+from codecall.approvals.rules import RuleSet
+from codecall.audit.recorder import Audit
+
+
+class Approvals(Protocol):
+    """What the gates of all runs share; `ApprovalService` has it."""
+
+    @property
+    def options(self) -> ApprovalOptions:
+        """The option `approvals`."""
+        ...
+
+    @property
+    def rules(self) -> RuleSet:
+        """Its rules, compiled."""
+        ...
+
+    @property
+    def grants(self) -> Grants:
+        """What persons have allowed."""
+        ...
+
+    @property
+    def audit(self) -> Audit:
+        """The record of runs."""
+        ...
+
+    def wait(self, run_id: str) -> AbstractContextManager[bool]:
+        """Count a run as waiting; whether there is room for one more."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunIdentity:
+    """Whose run it is."""
+
+    run_id: str
+    caller: str
+    session: str
