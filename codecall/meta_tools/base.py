@@ -135,15 +135,24 @@ _JSON_TYPES: Final = {
 
 def _explain(model: type[BaseModel], failure: PydanticValidationError) -> str:
     lines: list[str] = []
-    for item in failure.errors(include_url=False, include_context=False, include_input=False):
-        path = ".".join(str(part) for part in item["loc"] if part not in UNION_TAGS)
+    items = failure.errors(include_url=False, include_context=False, include_input=False)
+    missing = [str(item["loc"][0]) for item in items if item["type"] == "missing" and len(item["loc"]) == 1]
+    unknown = [str(item["loc"][0]) for item in items if item["type"] == "extra_forbidden" and len(item["loc"]) == 1]
+    # With one of each there is nothing else that it can mean.
+    meant = missing[0] if len(missing) == len(unknown) == 1 else None
+    for item in items:
+        # An argument is what it is called; only below it are there unions, whose tags no caller has written.
+        path = ".".join([str(item["loc"][0]), *(str(part) for part in item["loc"][1:] if part not in UNION_TAGS)])
         if item["type"] == "extra_forbidden":
-            names = ", ".join(field.alias or name for name, field in model.model_fields.items())
-            lines.append(f"{path}: unknown argument" + ("" if "." in path else f"; known: {names}"))
-        else:
+            hint = f"; did you mean {meant}?" if meant and [path] == unknown else ""
+            lines.append(f"{path}: unknown argument{hint}")
+        elif path != meant:
             said = _JSON_TYPES.get(item["type"]) or item["msg"].removeprefix("Value error, ")
             lines.append(f"{path}: {said}")
-    return "; ".join(lines[:10]) + (f"; and {len(lines) - 10} more" if len(lines) > 10 else "")
+    text = "; ".join(lines[:10]) + (f"; and {len(lines) - 10} more" if len(lines) > 10 else "")
+    if unknown and meant is None:
+        text += f"; known: {', '.join(field.alias or name for name, field in model.model_fields.items())}"
+    return text
 
 
 def tool_result(
