@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from pydantic.alias_generators import to_snake
 
 from codecall.approvals.options import ApprovalOptions, read_approvals
+from codecall.durations import DURATION
 from codecall.errors import OptionsError
 from codecall.key_value import KeyValueStore
 from codecall.option_base import Millis, Options
@@ -198,10 +199,6 @@ class ShutdownOptions(Options):
     end_abandoned: bool = True
     """Whether a script ends when its client's connection closes and nobody can receive its answer any more. When False,
     it runs to its end."""
-
-
-DURATION: Final = r"([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+"
-"""How a duration is written: `30s`, `1m30s`, `500ms`."""
 
 
 class CodeModeOptions(Options):

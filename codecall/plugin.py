@@ -341,7 +341,12 @@ class CodeCallPlugin(CatalogTransform):
             return None
         from codecall.composite.provider import CompositeToolSet  # loads the engine of templates
 
-        return CompositeToolSet(options.composite_tools, self._runtime, resumes=options.resume is not None)
+        return CompositeToolSet(
+            options.composite_tools,
+            self._runtime,
+            resumes=options.resume is not None,
+            starlark=options.starlark is not None,
+        )
 
     async def list_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """The composite tools beside those of the server: for clients and in the catalog alike."""

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, cast
 from codecall.composite.definition import (
     MISSING,
     AnyStep,
+    Definition,
     ForEachStep,
     JsonObject,
     OutputProperty,
@@ -186,16 +187,16 @@ def _fields_used(workflow: Workflow, step_id: str) -> Iterator[str]:
                     yield reference.fields[3] if len(reference.fields) > 3 else ""
 
 
-def check_together(workflows: Mapping[str, tuple[Workflow, Findings]]) -> None:
-    """Add what is wrong with workflows that are served together: one that ends up calling itself."""
-    for name, (workflow, findings) in workflows.items():
-        cycle = find_cycle(
-            {name: workflow.tools(), **{other: found.tools() for other, (found, _) in workflows.items()}}
-        )
+def check_together(tools: Mapping[str, tuple[Definition, Findings]]) -> None:
+    """Add what is wrong with composite tools that are served together: one that ends up calling itself."""
+    calls = {name: tool.tools() for name, (tool, _) in tools.items()}
+    for name, (tool, findings) in tools.items():
+        cycle = find_cycle({name: calls[name], **calls})
         if cycle and name in cycle:
             start = cycle.index(name)
             ordered = [*cycle[start:-1], *cycle[:start], name]
-            findings.add("steps", f"the tool calls itself: {' → '.join(ordered)}")
+            where = "steps" if isinstance(tool, Workflow) else "allowedTools"
+            findings.add(where, f"the tool calls itself: {' → '.join(ordered)}")
 
 
 def _near(name: str, known: Iterable[str]) -> str:
@@ -210,9 +211,18 @@ class KnownTool(NamedTuple):
     output_schema: JsonObject | None = None
 
 
-def check_tools(workflow: Workflow, findings: Findings, tools: Mapping[str, KnownTool]) -> None:
-    """Add what these tools contradict to `findings`: steps that call others, arguments that they refuse, and fields
-    that they do not return."""
+def check_tools(tool: Definition, findings: Findings, tools: Mapping[str, KnownTool]) -> None:
+    """Add what these tools contradict to `findings`: names of others, arguments that they refuse, and fields that they
+    do not return."""
+    if isinstance(tool, Workflow):
+        _check_steps(tool, findings, tools)
+        return
+    for number, name in enumerate(tool.allowed_tools or ()):
+        if name in tool.tools() and "://" not in name and name not in tools:
+            findings.add(f"allowedTools[{number}]", f"there is no tool {name!r:.80}{_near(name, tools)}")
+
+
+def _check_steps(workflow: Workflow, findings: Findings, tools: Mapping[str, KnownTool]) -> None:
     for step in workflow.steps:
         inner = step.step if isinstance(step, ForEachStep) else step
         if not isinstance(inner, ToolStep):

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
+from codecall.globs import is_glob
+
 JsonObject = dict[str, object]
 
 MAX_STEPS: Final = 100
@@ -30,9 +32,6 @@ NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """The form of names of tools, as every client takes them."""
 STEP_ID: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 """The form of ids of steps."""
-
-_UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION_PART: Final = re.compile(r"(\d{1,12}(?:\.\d{0,9})?|\.\d{1,9})(ns|us|µs|ms|s|m|h)", re.ASCII)
 
 ErrorAction = Literal["abort", "continue", "retry"]
 AnswerAction = Literal["abort", "continue", "skip_remaining"]
@@ -219,6 +218,38 @@ class Workflow:
         return step.on_error.action == "continue"
 
 
+@dataclass(frozen=True, slots=True)
+class ScriptDefinition:
+    """A composite tool that is a script."""
+
+    name: str
+    description: str
+    script: str
+    """The whole file: its header is a comment."""
+    language: Literal["javascript", "starlark"]
+    parameters: JsonObject
+    """JSON Schema of its arguments."""
+    output: JsonObject | None = None
+    """JSON Schema of its result; None: any."""
+    allowed_tools: tuple[str, ...] | None = None
+    """Names, URIs and globs that it may use; None allows all that its caller may use."""
+    annotations: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What its header says of its annotations; the others are those of its tools."""
+
+    def tools(self) -> tuple[str, ...]:
+        """Names of the tools that it may call, as far as they are written out."""
+        return tuple(name for name in self.allowed_tools or () if not is_glob(name))
+
+    @property
+    def names_its_tools(self) -> bool:
+        """Whether `tools` has all that it may call."""
+        return self.allowed_tools is not None and len(self.tools()) == len(self.allowed_tools)
+
+
+Definition = Workflow | ScriptDefinition
+"""What a composite tool is made of."""
+
+
 def texts_in(value: object, path: str) -> Iterator[tuple[str, str]]:
     """Each text in JSON data, after its path."""
     if isinstance(value, str):
@@ -236,25 +267,3 @@ def _output_templates(properties: Mapping[str, OutputProperty], path: str) -> It
         if entry.value is not None:
             yield f"{path}.{name}.value", entry.value
         yield from _output_templates(entry.properties, f"{path}.{name}.properties")
-
-
-def parse_duration(text: str) -> float | None:
-    """The seconds of a duration as Go writes them (`90s`, `1h30m`); None where the text is none, or none above zero."""
-    total, end = 0.0, 0
-    while end < len(text):
-        part = _DURATION_PART.match(text, end)
-        if part is None:
-            return None
-        total += float(part[1]) * _UNITS[part[2]]
-        end = part.end()
-    return total or None
-
-
-def format_duration(seconds: float) -> str:
-    """Seconds as Go would write them, for messages."""
-    if seconds < 1:
-        return f"{seconds * 1000:g}ms"
-    minutes, rest = divmod(seconds, 60)
-    hours, minutes = divmod(int(minutes), 60)
-    parts = (f"{hours}h" * bool(hours), f"{minutes}m" * bool(minutes), f"{rest:g}s" * bool(rest))
-    return "".join(parts)

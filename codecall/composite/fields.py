@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
-from codecall.composite.definition import MISSING, Finding, JsonObject, Place, format_duration, parse_duration
+from codecall.composite.definition import MISSING, Finding, JsonObject, Place
+from codecall.durations import format_duration, parse_duration
 from codecall.similarity import nearest
 
 Path = tuple[str | int, ...]
@@ -36,9 +37,9 @@ class Findings:
             path_text(path[len(base) :]): line for path, line in (lines or {}).items() if path[: len(base)] == base
         }
 
-    def add(self, path: str, message: str) -> None:
-        """Add a finding at a path below the definition."""
-        self.found.append(Finding(Place(self._file, path, self._line(path)), message, self.tool))
+    def add(self, path: str, message: str, *, line: int | None = None) -> None:
+        """Add a finding at a path below the definition, or at a line of its file."""
+        self.found.append(Finding(Place(self._file, path, line or self._line(path)), message, self.tool))
 
     def _line(self, path: str) -> int | None:
         """The line of a value, or of the nearest one around it that has a line."""

@@ -74,7 +74,7 @@ def parse_workflow(data: object, findings: Findings) -> Workflow | None:
         name=name or "",
         description=description or "",
         steps=tuple(steps),
-        parameters=_parameters(fields),
+        parameters=parameters_of(fields),
         output=_output(fields),
         timeout_s=fields.duration("timeout", 1_800.0, MAX_TIMEOUT_S),
         failure_mode=cast("FailureMode", mode),
@@ -91,18 +91,20 @@ def _source(fields: Fields) -> str:
         return ""
 
 
-def _parameters(fields: Fields) -> JsonObject:
+def parameters_of(fields: Fields) -> JsonObject:
+    """The JSON Schema of a tool's arguments, from the field `parameters`."""
     schema = fields.mapping("parameters")
     if schema is None:
         return {"type": "object", "properties": {}, "additionalProperties": False}
     if schema.get("type", "object") != "object":
         fields.wrong("parameters.type", "must be object: a tool's arguments are one")
-    _check_schema(schema, "parameters", fields)
+    check_schema(schema, "parameters", fields)
     # An argument that no template can know of is refused rather than ignored.
     return {"additionalProperties": False, **schema, "type": "object"}
 
 
-def _check_schema(schema: JsonObject, key: str, fields: Fields) -> None:
+def check_schema(schema: JsonObject, key: str, fields: Fields) -> None:
+    """Note what is wrong with the JSON Schema that is a field."""
     try:
         jsonschema.Draft202012Validator.check_schema(schema)
     except jsonschema.SchemaError as failure:
@@ -211,7 +213,7 @@ def _answer_action(fields: Fields, key: str) -> AnswerAction:
 
 def _check_elicitation_schema(schema: JsonObject, fields: Fields) -> None:
     """MCP lets a person be asked for an object of texts, numbers, truth values and choices."""
-    _check_schema(schema, "schema", fields)
+    check_schema(schema, "schema", fields)
     if schema.get("type", "object") != "object":
         fields.wrong("schema.type", "must be object: clients ask for the fields of one")
     properties = schema.get("properties")

@@ -18,9 +18,10 @@ from codecall.catalog.apps import FastMCPServer
 from codecall.catalog.cache.cache import CatalogCaches
 from codecall.catalog.view import CatalogView
 from codecall.catalog.visibility import VisibilityPolicy
-from codecall.composite.definition import Finding
+from codecall.composite.definition import Finding, ScriptDefinition, Workflow
 from codecall.composite.reading import DefinitionSource, read_definitions
-from codecall.composite.tool import CompositeTool, derived_annotations
+from codecall.composite.scripts.tool import ScriptFileTool
+from codecall.composite.tool import CompositeTool, WorkflowTool
 from codecall.meta_tools.base import Runtime
 from codecall.meta_tools.runtime import create_enclave_pool, create_search_index
 from codecall.options import PluginOptions
@@ -37,20 +38,37 @@ class CompositeToolSet:
         sources: Files, folders and values with definitions.
         runtime: Returns the services of their runs.
         resumes: Whether runs can be resumed.
+        starlark: Whether scripts may be Starlark.
 
     Raises:
         OptionsError: a file or folder is not there.
     """
 
-    def __init__(self, sources: Iterable[DefinitionSource], runtime: Callable[[], Runtime], *, resumes: bool) -> None:
+    def __init__(
+        self,
+        sources: Iterable[DefinitionSource],
+        runtime: Callable[[], Runtime],
+        *,
+        resumes: bool,
+        starlark: bool = False,
+    ) -> None:
         read = read_definitions(sources)
-        self.findings: tuple[Finding, ...] = read.findings
+        findings = list(read.findings)
+        tools: dict[str, CompositeTool] = {}
+        for definition in read.tools:
+            if isinstance(definition, Workflow):
+                tools[definition.name] = WorkflowTool.create(definition, runtime, resumes=resumes)
+            elif definition.language == "starlark" and not starlark:
+                place = read.places[definition.name]
+                place.add("", "the script is Starlark, which this server runs with the option `starlark` only")
+                findings += place.found
+            else:
+                tools[definition.name] = ScriptFileTool.create(definition, runtime, resumes=resumes)
+        self.findings: tuple[Finding, ...] = tuple(findings)
         """What is wrong with definitions that are not served."""
-        self.tools: Mapping[str, CompositeTool] = {
-            workflow.name: CompositeTool.create(workflow, runtime, resumes=resumes) for workflow in read.workflows
-        }
+        self.tools: Mapping[str, CompositeTool] = tools
         self._shadowed: set[str] = set()
-        for finding in read.findings:
+        for finding in findings:
             logger.warning("composite tool %s is not served: %s", finding.tool or "without a name", finding)
 
     def added_to(self, tools: Sequence[Tool]) -> list[Tool]:
@@ -62,7 +80,7 @@ class CompositeToolSet:
         return [*tools, *(self._annotated(tool, known) for name, tool in self.tools.items() if name not in known)]
 
     def _annotated(self, tool: CompositeTool, known: Mapping[str, Tool]) -> CompositeTool:
-        annotated = tool.with_annotations(derived_annotations(self._annotations_of(tool, known)))
+        annotated = tool.annotated(self._annotations_of(tool, known))
         if annotated is not tool:
             # The same object in the next listing, by which caches know that nothing has changed.
             self.tools = {**self.tools, tool.name: annotated}
@@ -70,7 +88,9 @@ class CompositeToolSet:
 
     def _annotations_of(self, tool: CompositeTool, known: Mapping[str, Tool]) -> list[ToolAnnotations | None]:
         found: list[ToolAnnotations | None] = []
-        for name in tool.workflow.tools():
+        if isinstance(tool.definition, ScriptDefinition) and not tool.definition.names_its_tools:
+            return [None]
+        for name in tool.definition.tools():
             called = known.get(name)
             if called is None and name in self.tools:
                 found += self._annotations_of(self.tools[name], known)
@@ -111,7 +131,12 @@ class CompositeTools(Provider):
             telemetry,
             Audit(built.audit),
         )
-        self._set = CompositeToolSet(sources, lambda: self._runtime, resumes=built.resume is not None)
+        self._set = CompositeToolSet(
+            sources,
+            lambda: self._runtime,
+            resumes=built.resume is not None,
+            starlark=built.starlark is not None,
+        )
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None]:

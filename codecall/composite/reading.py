@@ -4,6 +4,7 @@
     a list of definitions
     a mapping or a VirtualMCPServer           compositeTools, or spec.config.compositeTools and compositeToolRefs
     a VirtualMCPCompositeToolDefinition       spec is the definition
+    a script                                  the header at its top is the definition
 
 Everything that is wrong is found at once. A definition with a finding is left out, and the others are kept.
 """
@@ -17,11 +18,12 @@ from pathlib import Path
 from typing import Final, NamedTuple, cast
 
 from codecall.composite.checks import check_together, check_workflow
-from codecall.composite.definition import Finding, Workflow
+from codecall.composite.definition import Definition, Finding, ScriptDefinition, Workflow
 from codecall.composite.fields import Findings, path_text
 from codecall.composite.parsing import parse_workflow
+from codecall.composite.scripts.header import LANGUAGES, RECORDING_SUFFIX, TESTS_SUFFIX, parse_script, read_header
 from codecall.errors import OptionsError
-from codecall.jsonio.documents import SUFFIXES, Document, read_documents
+from codecall.jsonio.documents import SUFFIXES, Document, read_documents, read_text
 from codecall.similarity import nearest
 
 MAX_FILES: Final = 1_000
@@ -40,14 +42,24 @@ _Path = tuple[str | int, ...]
 class ReadDefinitions(NamedTuple):
     """What was read."""
 
-    workflows: tuple[Workflow, ...]
+    tools: tuple[Definition, ...]
     """Those without findings, in their order."""
     findings: tuple[Finding, ...]
     """What is wrong with the others."""
     invalid: tuple[str, ...]
     """Names of those with findings, as far as they have names."""
     places: Mapping[str, Findings]
-    """For each of `workflows`, by name, what adds findings where it stands."""
+    """For each of `tools`, by name, what adds findings where it stands."""
+
+    @property
+    def workflows(self) -> tuple[Workflow, ...]:
+        """Those of `tools` that are workflows."""
+        return tuple(tool for tool in self.tools if isinstance(tool, Workflow))
+
+    @property
+    def scripts(self) -> tuple[ScriptDefinition, ...]:
+        """Those of `tools` that are scripts."""
+        return tuple(tool for tool in self.tools if isinstance(tool, ScriptDefinition))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,16 @@ class _Definition:
     findings: Findings
     resource: str = ""
     """`metadata.name` of its resource."""
+    script: str | None = None
+    """The text of the script whose header `data` is."""
+    suffix: str = ""
+    """The ending of the file of that script."""
+
+    def parse(self) -> Definition | None:
+        """The composite tool; None where its form is wrong, which `findings` says."""
+        if self.script is None:
+            return parse_workflow(self.data, self.findings)
+        return parse_script(self.script, self.data, self.suffix, self.findings)
 
 
 def read_definitions(sources: Iterable[DefinitionSource]) -> ReadDefinitions:
@@ -84,7 +106,7 @@ class _Reader:
         if isinstance(source, (str, os.PathLike)):
             path = Path(source)
             if path.is_dir():
-                files = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+                files = sorted(file for file in path.rglob("*") if _is_definition(file))
                 if len(files) > MAX_FILES:
                     raise OptionsError(f"{path}: {len(files):,} files of definitions; at most {MAX_FILES:,} are read")
                 for file in files:
@@ -101,6 +123,9 @@ class _Reader:
 
     def _read_file(self, file: Path) -> None:
         try:
+            if file.suffix.lower() in LANGUAGES:
+                self._add_script(file)
+                return
             documents = read_documents(file)
         except OptionsError as failure:
             findings = Findings(str(file))
@@ -135,6 +160,14 @@ class _Reader:
             self._add_list(cast("Sequence[object]", data), (), document, file)
             return
         self._found.append(_Definition(document.data, Findings(file, document.lines)))
+
+    def _add_script(self, file: Path) -> None:
+        text = read_text(file)
+        header = read_header(file, text)
+        if header is None:
+            raise OptionsError(f"{file}: a script that is a tool begins with a comment that has its header in YAML")
+        findings = Findings(str(file), header.lines)
+        self._found.append(_Definition(header.data, findings, script=text, suffix=file.suffix))
 
     def _add_server(self, data: Mapping[str, object], where: _Path, document: Document, file: str) -> None:
         """The definitions of a mapping that holds more than them; its other keys are not ours."""
@@ -182,16 +215,17 @@ class _Reader:
             raise OptionsError(
                 f"composite tools: {len(self._found):,} definitions; at most {MAX_DEFINITIONS:,} are read"
             )
-        served: dict[str, tuple[Workflow, Findings]] = {}
+        served: dict[str, tuple[Definition, Findings]] = {}
         for definition in self._found:
-            workflow = parse_workflow(definition.data, definition.findings)
-            if workflow is None:
+            tool = definition.parse()
+            if tool is None:
                 continue
-            if workflow.name in served:
-                definition.findings.add("name", f"there are two composite tools of the name {workflow.name!r}")
+            if tool.name in served:
+                definition.findings.add("name", f"there are two composite tools of the name {tool.name!r}")
                 continue
-            check_workflow(workflow, definition.findings)
-            served[workflow.name] = workflow, definition.findings
+            if isinstance(tool, Workflow):
+                check_workflow(tool, definition.findings)
+            served[tool.name] = tool, definition.findings
         check_together(served)
         resources = {definition.resource for definition in self._found if definition.resource}
         for name, path, findings in self._references:
@@ -204,7 +238,13 @@ class _Reader:
                 )
                 self._broken += findings.found
         found = [*self._broken, *(finding for definition in self._found for finding in definition.findings.found)]
-        valid = tuple(workflow for workflow, findings in served.values() if not findings.found)
+        valid = tuple(tool for tool, findings in served.values() if not findings.found)
         names = dict.fromkeys(definition.findings.tool for definition in self._found if definition.findings.found)
         places = {name: findings for name, (_, findings) in served.items()}
         return ReadDefinitions(valid, tuple(found), tuple(filter(None, names)), places)
+
+
+def _is_definition(file: Path) -> bool:
+    """Whether a file of a folder is read."""
+    known = file.suffix.lower() in (*LANGUAGES, *SUFFIXES)
+    return known and not file.name.endswith((TESTS_SUFFIX, RECORDING_SUFFIX)) and file.is_file()

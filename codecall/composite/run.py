@@ -25,12 +25,12 @@ from codecall.composite.definition import (
     JsonObject,
     ToolStep,
     Workflow,
-    format_duration,
 )
 from codecall.composite.elicitation import Answer, Asker, Question
 from codecall.composite.failures import WorkflowError
 from codecall.composite.outputs import StepOutput, build_output
 from codecall.composite.templates import TemplateBudget, may_be_slow, render
+from codecall.durations import format_duration
 from codecall.errors import (
     AccessDeniedError,
     CodeCallError,

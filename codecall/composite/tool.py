@@ -1,13 +1,16 @@
-"""`CompositeTool`: a workflow as a tool of FastMCP. A run of it is a run as a script's is, without a script."""
+"""`CompositeTool`: a composite tool as a tool of FastMCP; and `WorkflowTool`, whose runs are runs as a script's are,
+without a script."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import time
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, Final, Self, cast
 
 import msgspec
 from fastmcp.exceptions import ToolError, ValidationError
@@ -19,10 +22,11 @@ from mcp_types import ContentBlock, TextContent, ToolAnnotations
 from pydantic import PrivateAttr
 
 from codecall.calls.blocks import BlockStore
+from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.entries import META_KEY, tool_metadata
 from codecall.composite.arguments import argument_problems, with_defaults
 from codecall.composite.calls import WorkflowCalls
-from codecall.composite.definition import JsonObject, Workflow
+from codecall.composite.definition import Definition, JsonObject, Workflow
 from codecall.composite.elicitation import ClientAsker, answers_of, ask_with_result, late_answer
 from codecall.composite.failures import WorkflowError
 from codecall.composite.outputs import output_schema
@@ -51,45 +55,54 @@ _RESUME_SCHEMA: Final[JsonObject] = {
 
 
 class CompositeTool(Tool):
-    """A workflow that is served as a tool."""
+    """A workflow or a script that is served as a tool."""
 
-    _workflow: Workflow = PrivateAttr()
+    _definition: Definition = PrivateAttr()
     _runtime: Callable[[], Runtime] = PrivateAttr()
 
     @classmethod
-    def create(cls, workflow: Workflow, runtime: Callable[[], Runtime], *, resumes: bool) -> CompositeTool:
-        """Create the tool of a workflow.
+    def build(
+        cls,
+        definition: Definition,
+        runtime: Callable[[], Runtime],
+        *,
+        resumes: bool,
+        output: JsonObject | None,
+    ) -> Self:
+        """Create the tool of a definition.
 
         Args:
-            workflow: What it runs.
+            definition: What it runs.
             runtime: Returns the services of its runs.
             resumes: Whether runs can be resumed.
+            output: JSON Schema of its structured content; None where nothing is known of it.
         """
         metadata = tool_metadata(enabled_in_codecall=True, visible_in_list_tools=True, app_id=APP_ID)
         tool = cls(
-            name=workflow.name,
-            description=workflow.description,
-            parameters=_parameters(workflow, resumes=resumes),
-            output_schema=None if workflow.output is None else output_schema(workflow.output),
+            name=definition.name,
+            description=definition.description,
+            parameters=_parameters(definition, resumes=resumes),
+            output_schema=output,
             # What its tools may do is not known here.
             annotations=derived_annotations([]),
             meta=metadata,
         )
-        tool._workflow = workflow
+        tool._definition = definition
         tool._runtime = runtime
         return tool
 
     @property
-    def workflow(self) -> Workflow:
+    def definition(self) -> Definition:
         """What it runs."""
-        return self._workflow
+        return self._definition
 
-    def with_annotations(self, annotations: ToolAnnotations) -> CompositeTool:
-        """This tool with those annotations; itself where it has them."""
+    def annotated(self, called: list[ToolAnnotations | None]) -> Self:
+        """This tool annotated by what the tools it calls say; itself where that changes nothing."""
+        annotations = derived_annotations(called)
         return self if annotations == self.annotations else self.model_copy(update={"annotations": annotations})
 
     async def run(self, arguments: dict[str, Any]) -> ToolResult:
-        """Run the workflow; FastMCP calls this.
+        """Run the workflow or the script; FastMCP calls this.
 
         Raises:
             ValidationError: the arguments are wrong, or the run they name cannot be resumed.
@@ -100,12 +113,11 @@ class CompositeTool(Tool):
         try:
             request = runtime.telemetry.request("composite")
             if request is None:
-                return (await self._respond(runtime, arguments))[0]
+                return await self._respond(runtime, arguments)
             with request:
-                answer, result = await self._respond(runtime, arguments)
-                error = result.error.as_dict() if result.error is not None else None
+                answer = await self._respond(runtime, arguments)
                 text = next((block.text for block in answer.content if isinstance(block, TextContent)), "")
-                request.on_answer({"status": result.status, "error": error}, text)
+                request.on_answer(_told(answer), text)
                 return answer
         except (CodeCallError, ValidationError):
             raise
@@ -113,21 +125,50 @@ class CompositeTool(Tool):
             log_unexpected(self.name, failure)
             raise ToolError(f"{self.name}: {client_message(failure, runtime.options.sanitization)}") from None
 
-    async def _respond(self, runtime: Runtime, arguments: Mapping[str, object]) -> tuple[ToolResult, ExecutionResult]:
-        workflow = self._workflow
+    async def _respond(self, runtime: Runtime, arguments: Mapping[str, object]) -> ToolResult:
+        definition = self._definition
         values = dict(arguments)
-        resume_from = None if _declares_resume(workflow) else cast("str | None", values.pop(RESUME_PARAMETER, None))
+        resume_from = None if _declares_resume(definition) else cast("str | None", values.pop(RESUME_PARAMETER, None))
         if resume_from is not None and runtime.options.resume is None:
             raise ValidationError(f"{self.name}: {RESUME_PARAMETER}: this server keeps nothing of runs that failed")
-        params = with_defaults(values, workflow.parameters)
-        if problems := argument_problems(params, workflow.parameters):
-            raise ValidationError(invalid_input_message(self.name, problems, workflow.parameters))
-        context = get_context()
-        leg = _Leg(self.name, workflow, runtime, context, params)
+        params = with_defaults(values, definition.parameters)
+        check = partial(argument_problems, params, definition.parameters)
+        large = exceeds_chars(params, LARGE_CHARS)
+        if problems := await asyncio.to_thread(check) if large else check():
+            raise ValidationError(invalid_input_message(self.name, problems, definition.parameters))
         try:
-            return await leg.respond(resume_from)
+            return await self.perform(runtime, params, resume_from)
         except ResumeError as refused:
             raise ValidationError(f"{self.name}: {RESUME_PARAMETER}: {refused.message}. {refused.hint}") from None
+
+    @abstractmethod
+    async def perform(self, runtime: Runtime, params: JsonObject, resume_from: str | None) -> ToolResult:
+        """Make a run, and give its answer.
+
+        Args:
+            runtime: The services of the run.
+            params: Its arguments, checked, with their defaults.
+            resume_from: Id of the run that it resumes.
+
+        Raises:
+            ResumeError: that run cannot be resumed.
+        """
+        ...
+
+
+class WorkflowTool(CompositeTool):
+    """A workflow that is served as a tool."""
+
+    @classmethod
+    def create(cls, workflow: Workflow, runtime: Callable[[], Runtime], *, resumes: bool) -> WorkflowTool:
+        """Create the tool of a workflow; see `build`."""
+        output = None if workflow.output is None else output_schema(workflow.output)
+        return cls.build(workflow, runtime, resumes=resumes, output=output)
+
+    async def perform(self, runtime: Runtime, params: JsonObject, resume_from: str | None) -> ToolResult:
+        """See `CompositeTool.perform`."""
+        workflow = cast("Workflow", self._definition)
+        return await _Leg(self.name, workflow, runtime, get_context(), params).respond(resume_from)
 
 
 class _Leg:
@@ -143,7 +184,7 @@ class _Leg:
         self._run: WorkflowRun | None = None
         self._paused: Paused | None = None
 
-    async def respond(self, resume_from: str | None) -> tuple[ToolResult, ExecutionResult]:
+    async def respond(self, resume_from: str | None) -> ToolResult:
         """Answer the request."""
         caller = client_key(self._context)
         answers = answers_of(self._context)
@@ -190,8 +231,8 @@ class _Leg:
                 time.monotonic(),
             )
             asked = ask_with_result(self._paused.questions, PAUSED_RUNS.keep(state))
-            return InputRequiredToolResult(asked), result
-        return self._answer(result, blocks), result
+            return InputRequiredToolResult(asked)
+        return self._answer(result, blocks)
 
     async def _execute(
         self, started: StartedRun, run: WorkflowRun, calls: WorkflowCalls, late: CodeCallError | None
@@ -231,29 +272,58 @@ class _Leg:
 
     def _answer(self, result: ExecutionResult, blocks: list[ContentBlock]) -> ToolResult:
         run = self._run
-        about: JsonObject = {"runId": result.run_id, "steps": run.statuses if run is not None else {}}
-        if result.warnings:
-            about["warnings"] = list(result.warnings)
-        if result.resumed_from:
-            about["resumedFrom"] = result.resumed_from
-        if result.error is not None:
-            failed = {"step": run.failed_step} if run is not None and run.failed_step else {}
-            body = {**result.error.as_dict(), **failed, **about}
-            text = msgspec.json.encode(body).decode()
-            return ToolResult(content=[_text(text)], structured_content=body, is_error=True)
-        meta: JsonObject = {META_KEY: about}
-        value = result.value
-        if isinstance(value, dict):
-            structured = cast("JsonObject", value)
-        elif value is None and self._workflow.output is None:
-            return ToolResult(content=[*blocks], meta=meta)
-        else:
-            # As FastMCP wraps what is no object; scripts get the value alone.
-            structured, meta["fastmcp"] = {"result": value}, {"wrap_result": True}
-        shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        return ToolResult.model_construct(
-            content=[_text(shown), *blocks], structured_content=structured, meta=meta, is_error=False
-        )
+        about: JsonObject = {"steps": run.statuses if run is not None else {}}
+        failed = {"step": run.failed_step} if run is not None and run.failed_step else {}
+        return answer_of(result, blocks, about, failed, declares_output=self._workflow.output is not None)
+
+
+def answer_of(
+    result: ExecutionResult,
+    blocks: list[ContentBlock],
+    about: JsonObject,
+    failed: Mapping[str, object],
+    *,
+    declares_output: bool,
+) -> ToolResult:
+    """The answer of a composite tool.
+
+    Args:
+        result: The result of the run.
+        blocks: The content blocks that it shows.
+        about: What the answer says of the run besides its id and its warnings.
+        failed: What it says of a failure besides the error.
+        declares_output: Whether the tool has an output schema.
+    """
+    about = {"runId": result.run_id, **about}
+    if result.warnings:
+        about["warnings"] = list(result.warnings)
+    if result.resumed_from:
+        about["resumedFrom"] = result.resumed_from
+    if result.error is not None:
+        body = {**result.error.as_dict(), "status": result.status, **failed, **about}
+        text = msgspec.json.encode(body).decode()
+        return ToolResult(content=[_text(text)], structured_content=body, is_error=True)
+    meta: JsonObject = {META_KEY: about}
+    value = result.value
+    if isinstance(value, dict):
+        structured = cast("JsonObject", value)
+    elif value is None and not declares_output:
+        return ToolResult(content=[*blocks], meta=meta)
+    else:
+        # As FastMCP wraps what is no object; scripts get the value alone.
+        structured, meta["fastmcp"] = {"result": value}, {"wrap_result": True}
+    shown = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return ToolResult.model_construct(
+        content=[_text(shown), *blocks], structured_content=structured, meta=meta, is_error=False
+    )
+
+
+def _told(answer: ToolResult) -> JsonObject:
+    """What telemetry is told of an answer."""
+    if isinstance(answer, InputRequiredToolResult):
+        return {"status": "input_required"}
+    error = answer.structured_content if answer.is_error else None
+    return {"status": "ok"} if error is None else {"status": error["status"], "error": error}
 
 
 def _text(text: str) -> TextContent:
@@ -265,21 +335,21 @@ async def _encoded(value: object, chars: int) -> bytes:
     return await asyncio.to_thread(msgspec.json.encode, value) if chars > LARGE_CHARS else msgspec.json.encode(value)
 
 
-def _parameters(workflow: Workflow, *, resumes: bool) -> JsonObject:
+def _parameters(definition: Definition, *, resumes: bool) -> JsonObject:
     """The schema of the arguments, with `resumeFrom` where runs can be resumed."""
-    if not resumes or _declares_resume(workflow):
-        return workflow.parameters
-    properties = cast("JsonObject", workflow.parameters.get("properties") or {})
-    return {**workflow.parameters, "properties": {**properties, RESUME_PARAMETER: _RESUME_SCHEMA}}
+    if not resumes or _declares_resume(definition):
+        return definition.parameters
+    properties = cast("JsonObject", definition.parameters.get("properties") or {})
+    return {**definition.parameters, "properties": {**properties, RESUME_PARAMETER: _RESUME_SCHEMA}}
 
 
-def _declares_resume(workflow: Workflow) -> bool:
-    """Whether `resumeFrom` is a parameter of the workflow's own."""
-    return RESUME_PARAMETER in cast("JsonObject", workflow.parameters.get("properties") or {})
+def _declares_resume(definition: Definition) -> bool:
+    """Whether `resumeFrom` is a parameter of the definition's own."""
+    return RESUME_PARAMETER in cast("JsonObject", definition.parameters.get("properties") or {})
 
 
 def derived_annotations(steps: list[ToolAnnotations | None]) -> ToolAnnotations:
-    """The annotations of a workflow over tools with these; what a tool does not say counts as the worst."""
+    """The annotations of a composite tool over tools with these; what a tool does not say counts as the worst."""
     known = [annotations or ToolAnnotations() for annotations in steps]
     read_only = bool(known) and all(item.read_only_hint is True for item in known)
     return ToolAnnotations(

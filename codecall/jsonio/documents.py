@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -77,27 +77,52 @@ def read_documents(file: Path, *, discovered: bool = False) -> list[Document]:
     Raises:
         OptionsError: it cannot be read, is malformed, too large or too deep, or somebody else's.
     """
+    text = read_text(file, discovered=discovered)
+    match file.suffix.lower():
+        case ".toml":
+            return _checked(file, lambda: [Document(_toml(file, text), {})])
+        case ".yaml" | ".yml":
+            return parse_yaml(file, text)
+        case _:
+            return _checked(file, lambda: [Document(_json(file, text), {})])
+
+
+def parse_yaml(file: Path, text: str) -> list[Document]:
+    """Read all documents of a YAML text that stands in a file.
+
+    Raises:
+        OptionsError: it is malformed or too deep.
+    """
+    return _checked(file, lambda: _yaml(file, text))
+
+
+def _checked(file: Path, read: Callable[[], list[Document]]) -> list[Document]:
     try:
-        text = _read_text(file, discovered=discovered)
+        documents = read()
+    except RecursionError:
+        raise OptionsError(f"{file}: is nested too deeply") from None
+    if any(_is_too_deep(document.data) for document in documents):
+        raise OptionsError(f"{file}: is nested too deeply; lists and mappings may be {MAX_DEPTH} deep")
+    return documents
+
+
+def read_text(file: Path, *, discovered: bool = False) -> str:
+    """Read the text of a file.
+
+    Args:
+        discovered: as for `read_document`.
+
+    Raises:
+        OptionsError: it cannot be read, is too large, or somebody else's.
+    """
+    try:
+        return _read_text(file, discovered=discovered)
     except FileNotFoundError:
         raise OptionsError(f"{file}: there is no such file") from None
     except OSError as failure:
         raise OptionsError(f"{file}: cannot be read: {failure.strerror}") from None
     except UnicodeDecodeError:
         raise OptionsError(f"{file}: is not UTF-8") from None
-    try:
-        match file.suffix.lower():
-            case ".toml":
-                documents = [Document(_toml(file, text), {})]
-            case ".yaml" | ".yml":
-                documents = _yaml(file, text)
-            case _:
-                documents = [Document(_json(file, text), {})]
-    except RecursionError:
-        raise OptionsError(f"{file}: is nested too deeply") from None
-    if any(_is_too_deep(document.data) for document in documents):
-        raise OptionsError(f"{file}: is nested too deeply; lists and mappings may be {MAX_DEPTH} deep")
-    return documents
 
 
 def _read_text(file: Path, *, discovered: bool) -> str:

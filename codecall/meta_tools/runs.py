@@ -58,6 +58,8 @@ class ExecuteRequest:
     """Id of the run to resume."""
     starlark: StarlarkTerms | None = None
     """It is Starlark, and these are its terms."""
+    whole_result: bool = False
+    """Whether its result is its answer: none is kept for later where it is too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +168,7 @@ async def run_observed(
             details = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}
             runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: details)
         raise
-    # The answer of a Starlark script is its value: none is kept for later.
-    results = None if request.starlark is not None else caller_results(runtime, info.caller)
+    results = None if request.whole_result else caller_results(runtime, info.caller)
     blocks = partial(_block_store, broker)
     on_plan = partial(gate.plan, broker.find) if gate is not None else None
     hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, results, blocks, clock, on_plan)

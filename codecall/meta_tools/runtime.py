@@ -156,7 +156,7 @@ def create_enclave_pool(options: PluginOptions, lifetime: EnclaveLifespan, telem
             pool=options.pool,
             sanitization=options.sanitization,
             max_kept_bytes=kept_bytes,
-            starlark=options.starlark is not None and options.starlark.code_mode.enabled,
+            starlark=options.starlark is not None,
         )
         enclave.pool.workers.on_exit = telemetry.record_worker_exit
         return enclave

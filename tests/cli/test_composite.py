@@ -124,6 +124,47 @@ def test_check_against_servers(configured: CommandLine):
     assert any(message.startswith("'math_name' refuses it: ") for message in messages), messages
 
 
+SCRIPT = """/*
+---
+name: thrice
+description: Adds a number to itself, twice
+parameters: { properties: { n: { type: integer } }, required: [n] }
+allowedTools: [math_add]
+---
+*/
+const { n } = codecallContext;
+return await callTool('math_add', { a: await callTool('math_add', { a: n, b: n }), b: n });
+"""
+STARLARK = "# ---\n# name: four\n# description: Four\n# allowedTools: [math_add]\n# ---\nreturn math_add(a=2, b=2)\n"
+
+
+def test_scripts(configured: CommandLine):
+    configured.write("workflows/thrice.js", SCRIPT)
+    configured.write("workflows/four.star", STARLARK)
+    assert configured("composite", "list").rows == [
+        ["four", "starlark script", "Four"],
+        ["thrice", "javascript script", "Adds a number to itself, twice"],
+        ["twice", "2 steps", "Adds a number to itself"],
+    ]
+    assert configured("composite", "check").out == ""
+    result = configured("composite", "run", "thrice", "--param", "n=7")
+    assert (result.code, result.json) == (0, 21), result.err
+    manifest = configured("composite", "run", "thrice", "--param", "n=7", "--dry-run").json["manifest"]
+    assert [tool["name"] for tool in manifest["tools"]] == ["math_add"]
+
+
+def test_check_of_scripts(configured: CommandLine):
+    configured.write("workflows/thrice.js", SCRIPT.replace("[math_add]", "[math_ad]").replace("return", "fetch('x');"))
+    configured.write("workflows/four.star", STARLARK.replace("return", "import x"))
+    found = configured("composite", "check", "--json").json["findings"]
+    assert [(Path(each["file"]).name, each["line"], each["path"]) for each in found] == [
+        ("four.star", 6, ""),
+        ("thrice.js", 10, ""),
+        ("thrice.js", 6, "allowedTools[0]"),
+    ]
+    assert "did you mean math_add?" in found[2]["message"]
+
+
 def test_doctor_says_what_is_not_served(configured: CommandLine):
     configured.write(
         "workflows/wrong.yaml", FLOW.replace("twice", "wrong").replace("dependsOn: [sum]", "dependsOn: []")

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from codecall.composite.definition import format_duration, parse_duration
 from codecall.composite.reading import read_definitions
+from codecall.durations import format_duration, parse_duration
 from codecall.errors import OptionsError
 
 

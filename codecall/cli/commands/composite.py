@@ -1,9 +1,9 @@
-"""`codecall composite`: the workflows that are served as tools, listed, checked and run."""
+"""`codecall composite`: the workflows and scripts that are served as tools, listed, checked and run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -15,7 +15,7 @@ from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
     from codecall.cli.output import Output
-    from codecall.composite.definition import Finding, Workflow
+    from codecall.composite.definition import Definition, Finding, ScriptDefinition, Workflow
     from codecall.composite.reading import ReadDefinitions
     from codecall.gateway.config.options import GatewayOptions
 
@@ -53,11 +53,15 @@ async def composite(
         return _list(read, output)
     if len(names) != 1:
         raise CodeCallError("run takes the name of one composite tool", code="USAGE")
-    workflow = _find(read, names[0])
-    arguments = _arguments(param, workflow)
-    if dry_run:
-        return _show_order(workflow, arguments, output)
-    return await _run(workflow, arguments, options, trace, output)
+    from codecall.composite.definition import ScriptDefinition
+
+    tool = _find(read, names[0])
+    arguments = _arguments(param, tool)
+    if not dry_run:
+        return await _run(tool, arguments, options, trace, output)
+    if isinstance(tool, ScriptDefinition):
+        return await _show_manifest(tool, output)
+    return _show_order(tool, arguments, output)
 
 
 async def check_definitions(names: Sequence[str], server_args: ServerArguments, output: Output) -> int:
@@ -75,19 +79,19 @@ async def check_definitions(names: Sequence[str], server_args: ServerArguments, 
     if not names and options is None:
         options = _options(server_args, output)
     read = _read(list(names) or _sources(options))
-    findings = list(read.findings)
-    if options is not None and options.servers and read.workflows:
+    findings = [*read.findings, *[finding async for finding in _script_findings(read, output)]]
+    if options is not None and options.servers and read.tools:
         findings += await _live_findings(read, options, output)
     body = [
         {"file": each.place.file, "line": each.place.line, "path": each.place.path, "message": each.message}
         for each in findings
     ]
     if output.as_json:
-        output.document({"valid": not findings, "findings": body, "tools": [tool.name for tool in read.workflows]})
+        output.document({"valid": not findings, "findings": body, "tools": [tool.name for tool in read.tools]})
     else:
         for finding in findings:
             output.line(str(finding))
-        checked = count_of(len(read.workflows) + len(read.invalid), "definition")
+        checked = count_of(len(read.tools) + len(read.invalid), "definition")
         if findings:
             output.note(f"{checked} checked, {count_of(len(findings), 'finding')}", "bold red")
         elif output.err.is_terminal:
@@ -109,16 +113,53 @@ async def _live_findings(read: ReadDefinitions, options: GatewayOptions, output:
         for server in servers
         for tool in server.tools
     }
-    tools |= {workflow.name: KnownTool(workflow.parameters) for workflow in read.workflows}
+    tools |= {tool.name: KnownTool(tool.parameters) for tool in read.tools}
     found: list[Finding] = []
-    for workflow in read.workflows:
-        findings = read.places[workflow.name]
-        check_tools(workflow, findings, tools)
-        found += findings.found
+    for tool in read.tools:
+        findings = read.places[tool.name]
+        before = len(findings.found)
+        check_tools(tool, findings, tools)
+        found += findings.found[before:]
     for server in servers:
         if server.failure is not None:
             output.warn(f"{server.name} cannot be asked: {server.failure.message}")
     return found
+
+
+async def _script_findings(read: ReadDefinitions, output: Output) -> AsyncGenerator[Finding]:
+    """What the language refuses in the scripts."""
+    for tool in read.scripts:
+        if tool.language == "starlark" and not tool.names_its_tools:
+            output.warn(f"{tool.name}: its script is not checked: allowedTools does not name all the tools it may call")
+            continue
+        for problem in (await _verdict(tool)).get("findings", ()):
+            findings = read.places[tool.name]
+            findings.add("", problem["message"], line=(problem.get("location") or {}).get("line"))
+            yield findings.found[-1]
+
+
+async def _verdict(tool: ScriptDefinition) -> JsonObject:
+    """What a dry run of a script says: `{valid, findings, manifest}`."""
+    from codecall.sandbox.enclave import Enclave
+
+    starlark = tool.language == "starlark"
+    async with Enclave(pool={"min_workers": 0, "max_workers": 1}, starlark=starlark) as enclave:
+        result = await enclave.execute(
+            tool.script,
+            tool_handler=_never_called,
+            # Its functions and its variables are known by name; AgentScript has neither.
+            tools=[{"name": name} for name in tool.tools()] if starlark else None,
+            context=dict.fromkeys(cast("JsonObject", tool.parameters.get("properties") or {})),
+            dry_run=True,
+            language=tool.language,
+        )
+    if result.error is not None:
+        return {"valid": False, "findings": [result.error.as_dict()]}
+    return cast("JsonObject", result.value)
+
+
+def _never_called(name: str, _: JsonObject) -> object:
+    raise AssertionError(f"a dry run called {name}")
 
 
 def _options(server_args: ServerArguments, output: Output) -> GatewayOptions:
@@ -150,55 +191,62 @@ def _read(sources: Sequence[str]) -> ReadDefinitions:
 
 
 def _list(read: ReadDefinitions, output: Output) -> int:
+    from codecall.cli.output import count_of
+    from codecall.composite.definition import Workflow
+
     if output.as_json:
         tools = [
             {
                 "name": each.name,
                 "description": each.description,
-                "steps": [step.id for step in each.steps],
+                **(
+                    {"steps": [step.id for step in each.steps]}
+                    if isinstance(each, Workflow)
+                    else {"script": each.language}
+                ),
                 "calls": list(each.tools()),
                 "parameters": each.parameters,
             }
-            for each in read.workflows
+            for each in read.tools
         ]
         output.document({"tools": tools, "findings": [str(finding) for finding in read.findings]})
     else:
-        for workflow in read.workflows:
-            steps = f"{len(workflow.steps)} steps" if len(workflow.steps) != 1 else "1 step"
+        for tool in read.tools:
+            made_of = count_of(len(tool.steps), "step") if isinstance(tool, Workflow) else f"{tool.language} script"
             if output.rich:
-                output.line(f"{workflow.name} ({steps}): {workflow.description}")
+                output.line(f"{tool.name} ({made_of}): {tool.description}")
             else:
-                output.row([workflow.name, steps, workflow.description])
+                output.row([tool.name, made_of, tool.description])
         for finding in read.findings:
             output.warn(f"not served: {finding}")
     return exits.FAILED if read.findings else exits.OK
 
 
-def _find(read: ReadDefinitions, name: str) -> Workflow:
+def _find(read: ReadDefinitions, name: str) -> Definition:
     from codecall.similarity import nearest
 
-    for workflow in read.workflows:
-        if workflow.name == name:
-            return workflow
+    for tool in read.tools:
+        if tool.name == name:
+            return tool
     if name in read.invalid:
         said = "; ".join(str(finding) for finding in read.findings if finding.tool == name)
         raise CodeCallError(f"The definition of {name} is wrong: {said}", code="USAGE")
-    near = nearest(name, [workflow.name for workflow in read.workflows])
+    near = nearest(name, [tool.name for tool in read.tools])
     hint = f"Did you mean {near[0]}?" if near else "`codecall composite list` shows those that there are."
     raise CodeCallError(f"There is no composite tool {name!r:.80}", code="NOT_FOUND", hint=hint)
 
 
-def _arguments(params: Sequence[str], workflow: Workflow) -> JsonObject:
+def _arguments(params: Sequence[str], tool: Definition) -> JsonObject:
     """The arguments of a run: a value is a text where its parameter takes texts, else JSON where it is some."""
     from codecall.composite.arguments import coerce
 
-    properties = cast("Mapping[str, JsonObject]", workflow.parameters.get("properties") or {})
+    properties = cast("Mapping[str, JsonObject]", tool.parameters.get("properties") or {})
     arguments: JsonObject = {}
     for word in params:
         key, equals, value = word.partition("=")
         if not equals or not key:
             raise CodeCallError(f"--param {word!r:.80}: key=value is needed", code="USAGE")
-        arguments[key] = coerce(value, properties.get(key, {}), workflow.parameters)
+        arguments[key] = coerce(value, properties.get(key, {}), tool.parameters)
     return arguments
 
 
@@ -242,8 +290,15 @@ def _show_order(workflow: Workflow, arguments: JsonObject, output: Output) -> in
     return exits.OK
 
 
+async def _show_manifest(tool: ScriptDefinition, output: Output) -> int:
+    """Show what a script is known to call."""
+    verdict = await _verdict(tool)
+    output.document({"name": tool.name, **verdict})
+    return exits.OK if verdict["valid"] else exits.FAILED
+
+
 async def _run(
-    workflow: Workflow, arguments: JsonObject, options: GatewayOptions, trace: Path | None, output: Output
+    tool: Definition, arguments: JsonObject, options: GatewayOptions, trace: Path | None, output: Output
 ) -> int:
     import anyio.to_thread
 
@@ -252,9 +307,9 @@ async def _run(
     from codecall.traces.records import TraceRecorder
 
     recorder = TraceRecorder()
-    with output.progress(workflow.name):
+    with output.progress(tool.name):
         async with open_gateway(options, observers=(recorder,)) as gateway:
-            result = await gateway.call_tool(workflow.name, arguments)
+            result = await gateway.call_tool(tool.name, arguments)
     recorded = await anyio.to_thread.run_sync(recorder.trace)
     if trace is not None and recorded is not None:
         await anyio.to_thread.run_sync(write_trace_page, recorded, trace)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from fastmcp.tools.base import ToolResult
@@ -14,6 +13,7 @@ from pydantic import PrivateAttr
 from codecall.calls.broker import Broker
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.view import CatalogView
+from codecall.durations import parse_duration
 from codecall.envelopes import ExecutionResult
 from codecall.errors import AccessDeniedError, OptionsError, SelfReferenceError
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
@@ -23,6 +23,7 @@ from codecall.options import CodeModeOptions, StarlarkOptions
 from codecall.presets import Preset
 from codecall.sandbox.languages import check_variables, starlark_terms, words
 from codecall.sandbox.starlark.policy import function_name, function_names, signature
+from codecall.sandbox.wire import StarlarkTerms
 from codecall.telemetry.tokens import estimate_tokens
 
 logger = logging.getLogger("codecall")
@@ -34,9 +35,6 @@ MAX_DURATION_MS: Final = 60_000
 
 MAX_LINE: Final = 200
 """Most characters of the line about one tool."""
-
-_UNITS: Final = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3, "m": 6e4, "h": 3.6e6}
-_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|µs|ms|s|m|h)")
 
 
 class ScriptArguments(Arguments):
@@ -79,7 +77,7 @@ class ScriptTool(MetaTool):
     """Runs Starlark scripts."""
 
     _preset: Preset = PrivateAttr()
-    _parallel: int = PrivateAttr()
+    _options: StarlarkOptions = PrivateAttr()
 
     @classmethod
     def create(cls, runtime: Runtime) -> ScriptTool:
@@ -95,9 +93,8 @@ class ScriptTool(MetaTool):
                 read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
             ),
         ).called(NAME)
-        options = runtime.options.starlark or StarlarkOptions()
-        tool._preset = script_preset(runtime.options.preset, options.code_mode)
-        tool._parallel = options.code_mode.parallel_max_concurrency or _DEFAULTS.parallel_max_concurrency
+        tool._options = runtime.options.starlark or StarlarkOptions()
+        tool._preset = script_preset(runtime.options.preset, tool._options.code_mode)
         return tool
 
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
@@ -109,19 +106,11 @@ class ScriptTool(MetaTool):
         parsed = parse_arguments(ScriptArguments, self.name, arguments)
         size = checked_context(self.name, "data", parsed.data)
         context, view = self._view()
-        tools: dict[str, CatalogEntry] = {}
-        if parsed.data or words(parsed.script):  # one that names nothing lists no tools
-            tools = {entry.name: entry for entry in await view.entries()}
         try:
-            check_variables(parsed.data or {}, tools)
+            terms = await terms_for(parsed.script, parsed.data or {}, view, self._options)
         except OptionsError as refused:
             return _failed(refused.message, ())
-        terms = starlark_terms(
-            parsed.script,
-            {name: {"inputSchema": entry.input_schema} for name, entry in tools.items()},
-            parallel=self._parallel,
-        )
-        request = ExecuteRequest(parsed.script, parsed.data, context_bytes=size, starlark=terms)
+        request = ExecuteRequest(parsed.script, parsed.data, context_bytes=size, starlark=terms, whole_result=True)
         runtime, preset = self._runtime, self._preset
         start = start_script(runtime, context, request, preset=preset)
         limits = RunLimits(preset.tool_call_timeout_ms, preset.max_duration_ms)
@@ -155,12 +144,35 @@ class ScriptBroker(Broker):
 _DEFAULTS: Final = CodeModeOptions()
 
 
+async def terms_for(
+    script: str, data: Mapping[str, object], view: CatalogView, options: StarlarkOptions
+) -> StarlarkTerms:
+    """What a Starlark script runs with.
+
+    Args:
+        script: Its text.
+        data: Its variables.
+        view: The tools of its caller.
+        options: The option `starlark`.
+
+    Raises:
+        OptionsError: a key of `data` cannot be a variable.
+    """
+    tools: dict[str, CatalogEntry] = {}
+    if data or words(script):  # one that names nothing lists no tools
+        tools = {entry.name: entry for entry in await view.entries()}
+    check_variables(data, tools)
+    schemas = {name: {"inputSchema": entry.input_schema} for name, entry in tools.items()}
+    parallel = options.code_mode.parallel_max_concurrency or _DEFAULTS.parallel_max_concurrency
+    return starlark_terms(script, schemas, parallel=parallel)
+
+
 def script_preset(preset: Preset, code_mode: CodeModeOptions) -> Preset:
     """The limits of Starlark scripts: those of `code_mode`, and nowhere more than the preset allows."""
-    timeout = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(code_mode.tool_call_timeout))
+    timeout_ms = int((parse_duration(code_mode.tool_call_timeout) or 0) * 1000)
     limits = {
         "max_steps": code_mode.step_limit or _DEFAULTS.step_limit,
-        "tool_call_timeout_ms": max(1, int(timeout)),
+        "tool_call_timeout_ms": max(1, timeout_ms),
         "max_duration_ms": MAX_DURATION_MS,
     }
     return preset.model_copy(update={name: min(getattr(preset, name), limit) for name, limit in limits.items()})

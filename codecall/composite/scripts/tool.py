@@ -1,0 +1,130 @@
+"""`ScriptFileTool`: a script as a tool of FastMCP. A run of it is one of `codecall:execute`, with checked arguments."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
+from typing import cast
+
+from fastmcp.exceptions import ValidationError
+from fastmcp.server.context import Context
+from fastmcp.server.dependencies import get_context
+from fastmcp.tools.base import ToolResult
+from mcp_types import ToolAnnotations
+
+from codecall.calls.broker import Broker
+from codecall.calls.conversion import exceeds_chars
+from codecall.catalog.view import CatalogView
+from codecall.composite.arguments import argument_problems
+from codecall.composite.definition import JsonObject, ScriptDefinition
+from codecall.composite.failures import WorkflowError
+from codecall.composite.run import LARGE_CHARS
+from codecall.composite.tool import CompositeTool, answer_of
+from codecall.envelopes import ExecutionResult
+from codecall.errors import OptionsError
+from codecall.meta_tools.base import Runtime
+from codecall.meta_tools.execute import checked_context
+from codecall.meta_tools.runs import ExecuteRequest, RunLimits, StartedRun, run_observed, start_script
+from codecall.meta_tools.starlark.script import ScriptBroker, script_preset, terms_for
+from codecall.options import StarlarkOptions
+
+
+class ScriptFileTool(CompositeTool):
+    """A script that is served as a tool."""
+
+    @classmethod
+    def create(cls, definition: ScriptDefinition, runtime: Callable[[], Runtime], *, resumes: bool) -> ScriptFileTool:
+        """Create the tool of a script; see `build`."""
+        return cls.build(definition, runtime, resumes=resumes, output=_structured(definition.output))
+
+    @property
+    def script(self) -> ScriptDefinition:
+        """What it runs."""
+        return cast("ScriptDefinition", self._definition)
+
+    def annotated(self, called: list[ToolAnnotations | None]) -> ScriptFileTool:
+        """See `CompositeTool.annotated`; what the header says comes first."""
+        derived = super().annotated(called).annotations or ToolAnnotations()
+        said = ToolAnnotations.model_validate(
+            {**derived.model_dump(by_alias=True, exclude_none=True), **self.script.annotations}
+        )
+        return self if said == self.annotations else self.model_copy(update={"annotations": said})
+
+    async def perform(self, runtime: Runtime, params: JsonObject, resume_from: str | None) -> ToolResult:
+        """See `CompositeTool.perform`."""
+        context = get_context()
+        run = partial(self._run_script, runtime, context, params, resume_from)
+        if runtime.approvals is None:
+            return await run()
+        return await runtime.approvals.respond(context, self.name, params, run)
+
+    async def _run_script(
+        self, runtime: Runtime, context: Context, params: JsonObject, resume_from: str | None
+    ) -> ToolResult:
+        definition, view = self.script, runtime.view(context)
+        request = ExecuteRequest(
+            definition.script,
+            params,
+            definition.allowed_tools,
+            context_bytes=checked_context(self.name, "arguments", params),
+            resume_from=resume_from,
+            whole_result=True,
+        )
+        preset, limits, broker_class = None, None, Broker
+        if definition.language == "starlark":
+            request = await self._as_starlark(request, view, runtime)
+            preset = script_preset(runtime.options.preset, (runtime.options.starlark or StarlarkOptions()).code_mode)
+            limits, broker_class = RunLimits(preset.tool_call_timeout_ms, preset.max_duration_ms), ScriptBroker
+        begin = start_script(runtime, context, request, preset=preset)
+
+        @asynccontextmanager
+        async def start(run: StartedRun) -> AsyncGenerator[Awaitable[ExecutionResult]]:
+            async with begin(run) as running:
+                yield self._checked(running)
+
+        result, blocks = await run_observed(
+            runtime, context, view, request, start, limits=limits, broker_class=broker_class
+        )
+        about: JsonObject = {"logs": list(result.logs)} if result.logs else {}
+        return answer_of(result, blocks, about, {}, declares_output=definition.output is not None)
+
+    async def _as_starlark(self, request: ExecuteRequest, view: CatalogView, runtime: Runtime) -> ExecuteRequest:
+        """The request with what a Starlark script is told: its arguments are variables, None where they are left out.
+
+        Raises:
+            ValidationError: an argument cannot be a variable.
+        """
+        declared = cast("JsonObject", self.script.parameters.get("properties") or {})
+        data = {**dict.fromkeys(declared), **(request.context or {})}
+        options = runtime.options.starlark or StarlarkOptions()
+        try:
+            terms = await terms_for(request.script, data, view, options)
+        except OptionsError as refused:
+            raise ValidationError(f"{self.name}: {refused.message}") from None
+        return replace(request, context=data, starlark=terms)
+
+    async def _checked(self, running: Awaitable[ExecutionResult]) -> ExecutionResult:
+        """The result of a run; a failure where the value is not what `output` says."""
+        result, schema = await running, self.script.output
+        if result.error is not None or schema is None:
+            return result
+        find = partial(argument_problems, cast("JsonObject", result.value), schema)
+        problems = await asyncio.to_thread(find) if exceeds_chars(result.value, LARGE_CHARS) else find()
+        if not problems:
+            return result
+        said = "; ".join(": ".join(filter(None, (problem["field"], problem["message"]))) for problem in problems)
+        error = WorkflowError(
+            f"The result is not what `output` of the tool says: {said}",
+            hint="The script or its `output` has to change; the operator can do that.",
+        )
+        return replace(result, status=error.status, value=None, error=error)
+
+
+def _structured(output: JsonObject | None) -> JsonObject | None:
+    """The schema of the structured content that holds values of the schema `output`."""
+    if output is None or output.get("type") == "object":
+        return output
+    return {"type": "object", "properties": {"result": output}, "required": ["result"], "x-fastmcp-wrap-result": True}

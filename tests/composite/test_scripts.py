@@ -1,0 +1,227 @@
+"""Scripts whose header makes them composite tools."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+
+from codecall import CodeCallPlugin, CompositeTools
+from codecall.composite.definition import ScriptDefinition
+from codecall.composite.reading import read_definitions
+
+HEADER = """\
+name: stock
+description: Units of some items
+parameters:
+  type: object
+  properties:
+    items: { type: array, items: { type: string } }
+    unit: { type: string, default: pcs }
+  required: [items]
+output:
+  type: object
+  properties: { total: { type: integer } }
+  required: [total]
+allowedTools: [units]
+annotations: { title: Stock }
+"""
+JAVASCRIPT = """
+const counts = await Promise.all(codecallContext.items.map((item) => callTool('units', { item })));
+console.log(codecallContext.unit);
+return { total: counts.reduce((sum, count) => sum + count, 0) };
+"""
+STARLARK = """
+counts = parallel([lambda item=item: units(item=item) for item in items])
+print(unit)
+return {"total": sum(counts)}
+"""
+
+
+def commented(header: str, style: str) -> str:
+    """A header as the comment of a style."""
+    if style == "block":
+        return f"/* ---\n{header}--- */\n".replace("/* ---", "/*\n---").replace("--- */", "---\n*/")
+    if style == "stars":
+        return "".join(["/**\n", *(f" * {line}\n" for line in ("---", *header.splitlines(), "---")), " */\n"])
+    return "".join(f"{style} {line}\n" for line in ("---", *header.splitlines(), "---"))
+
+
+def write(folder: Path, name: str, body: str, style: str = "block", header: str = HEADER) -> Path:
+    """Write a script with its header."""
+    file = folder / name
+    file.write_text(commented(header, style) + body, encoding="utf-8")
+    return file
+
+
+@asynccontextmanager
+async def served(*sources: Path, **options: Any) -> AsyncGenerator[Client[Any]]:
+    """A client of a server with the tool `units`, and with composite tools."""
+    server: FastMCP[Any] = FastMCP("shop")
+
+    @server.tool(annotations={"readOnlyHint": True})
+    def units(item: str) -> int:
+        return len(item)
+
+    @server.tool
+    def drop(item: str) -> str:
+        return item
+
+    CodeCallPlugin.init(composite_tools=list(sources), **options).install(server)
+    async with Client(server) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("name", "style", "body"),
+    [
+        ("stock.js", "block", JAVASCRIPT),
+        ("stock.mjs", "stars", JAVASCRIPT),
+        ("stock.ts", "//", "const one: number = 1;" + JAVASCRIPT),
+        ("stock.star", "#", STARLARK),
+    ],
+)
+async def test_a_script_is_a_typed_tool(tmp_path: Path, name: str, style: str, body: str):
+    file = write(tmp_path, name, body, style)
+    async with served(file, starlark=True) as client:
+        listed = {tool.name: tool for tool in await client.list_tools()}["stock"]
+        result = await client.call_tool("stock", {"items": ["tea", "mugs"]})
+        refused = await client.call_tool("stock", {"items": "tea"}, raise_on_error=False)
+        script = "return await callTool('stock', { items: ['a'] });"
+        ran = await client.call_tool("codecall:execute", {"script": script})
+        found = await client.call_tool("codecall:search", {"query": "stock units of items"})
+    assert listed.description == "Units of some items"
+    assert listed.output_schema is not None
+    assert listed.output_schema["required"] == ["total"]
+    assert listed.annotations is not None
+    assert listed.annotations.title == "Stock"
+    assert result.structured_content == {"total": 7}
+    assert (result.meta or {})["codecall"]["logs"] == ["pcs"]
+    assert "'tea' is not of type 'array'" in str(refused.content)
+    assert (ran.structured_content or {})["result"] == {"total": 1}
+    assert "stock" in [tool["name"] for tool in (found.structured_content or {})["tools"]]
+
+
+async def test_it_may_call_what_its_header_allows(tmp_path: Path):
+    file = write(tmp_path, "stock.js", "return await callTool('drop', { item: 'x' });")
+    async with served(file) as client:
+        result = await client.call_tool("stock", {"items": []}, raise_on_error=False)
+    assert (result.structured_content or {})["code"] == "ACCESS_DENIED"
+    assert (result.structured_content or {})["runId"].startswith("run_")
+
+
+@pytest.mark.parametrize("body", ["return { total: 'x' };", "return 5;", "return null;"])
+async def test_a_result_that_is_not_of_its_output_is_an_error(tmp_path: Path, body: str):
+    file = write(tmp_path, "stock.js", body)
+    async with served(file) as client:
+        result = await client.call_tool("stock", {"items": []}, raise_on_error=False)
+    assert result.is_error
+    assert (result.structured_content or {})["code"] == "WORKFLOW_ERROR"
+    assert "not what `output` of the tool says" in (result.structured_content or {})["message"]
+
+
+async def test_an_output_that_is_no_object(tmp_path: Path):
+    header = "name: count\ndescription: Counts\noutput: { type: integer }\n"
+    file = write(tmp_path, "count.js", "return 4;", header=header)
+    async with served(file) as client:
+        assert (await client.call_tool("count", {})).data == 4
+        script = "return await callTool('count', {});"
+        ran = await client.call_tool("codecall:execute", {"script": script})
+    assert (ran.structured_content or {})["result"] == 4
+
+
+async def test_a_script_that_fails_says_where(tmp_path: Path):
+    file = write(tmp_path, "stock.js", "throw new Error('no stock');")
+    async with served(file) as client:
+        result = await client.call_tool("stock", {"items": []}, raise_on_error=False)
+    body = result.structured_content or {}
+    assert body["location"]["line"] == len(commented(HEADER, "block").splitlines()) + 1
+    assert "no stock" in body["message"]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "annotations", "hints"),
+    [
+        ("[units]", "{}", (True, False)),
+        ("[drop]", "{}", (False, True)),
+        ("[units, 'd*']", "{}", (False, True)),
+        ("[drop]", "{ destructiveHint: false }", (False, False)),
+    ],
+)
+async def test_annotations_are_those_of_its_tools(tmp_path: Path, allowed: str, annotations: str, hints: object):
+    header = f"name: t\ndescription: T\nallowedTools: {allowed}\nannotations: {annotations}\n"
+    async with served(write(tmp_path, "t.js", "return 1;", header=header), mode="additive") as client:
+        listed = {tool.name: tool.annotations for tool in await client.list_tools()}["t"]
+    assert listed is not None
+    assert (listed.read_only_hint, listed.destructive_hint) == hints
+
+
+async def test_starlark_gives_none_for_what_is_left_out(tmp_path: Path):
+    header = "name: t\ndescription: T\nparameters: { properties: { a: {}, b: {} } }\n"
+    file = write(tmp_path, "t.star", "return [a, b]", "#", header)
+    async with served(file, starlark={"code_mode": {"enabled": False}}) as client:
+        assert "execute_tool_script" not in [tool.name for tool in await client.list_tools()]
+        result = await client.call_tool("t", {"a": 1})
+    assert result.data == [1, None]
+
+
+async def test_starlark_needs_its_option(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    async with served(write(tmp_path, "stock.star", STARLARK, "#")) as client:
+        assert "stock" not in [tool.name for tool in await client.list_tools()]
+    assert "with the option `starlark` only" in caplog.text
+
+
+async def test_without_code_mode(tmp_path: Path):
+    server: FastMCP[Any] = FastMCP("plain")
+    header = "name: t\ndescription: T\n"
+    server.add_provider(CompositeTools(write(tmp_path, "t.js", "return 2;", header=header)))
+    async with Client(server) as client:
+        assert (await client.call_tool("t", {})).data == 2
+
+
+def test_scripts_and_workflows_of_a_folder(tmp_path: Path):
+    write(tmp_path, "stock.js", JAVASCRIPT)
+    (tmp_path / "stock.recording.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "stock.script.js").write_text("--- one\nreturn 1;", encoding="utf-8")
+    (tmp_path / "flow.yaml").write_text(
+        "name: flow\ndescription: F\nsteps: [{ id: a, tool: stock, arguments: { items: [] } }]\n", encoding="utf-8"
+    )
+    read = read_definitions([tmp_path])
+    assert read.findings == ()
+    assert [tool.name for tool in read.tools] == ["flow", "stock"]
+    assert isinstance(read.tools[1], ScriptDefinition)
+
+
+WRONG = {
+    "no header": ("return 1;", "begins with a comment that has its header"),
+    "no end": ("/*\n---\nname: x\n*/", "a second line `---` is needed"),
+    "no YAML": ("/*\n---\nname: [\n---\n*/", "not YAML, line 3"),
+    "a list": ("/*\n---\n- name\n---\n*/", ":3: the header of a script is a mapping"),
+    "no name": ("// ---\n// description: d\n// ---", "name: missing"),
+    "an unknown key": ("// ---\n// name: x\n// description: d\n// ouput: {}\n// ---", ":4: ouput: unknown key"),
+    "a hint": (
+        "// ---\n// name: x\n// description: d\n// annotations: {readOnlyHint: 1}\n// ---",
+        ":4: annotations.readOnlyHint: true or false is needed",
+    ),
+    "a schema": (
+        "// ---\n// name: x\n// description: d\n// output: {type: nothing}\n// ---",
+        "output.type: is no JSON Schema",
+    ),
+    "itself": (
+        "// ---\n// name: x\n// description: d\n// allowedTools: [x]\n// ---",
+        "allowedTools: the tool calls itself: x → x",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_with_a_header(tmp_path: Path, name: str):
+    text, message = WRONG[name]
+    (tmp_path / "x.js").write_text(text, encoding="utf-8")
+    read = read_definitions([tmp_path])
+    assert read.tools == ()
+    assert message in "; ".join(map(str, read.findings))
