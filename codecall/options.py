@@ -11,10 +11,9 @@ from pydantic import Field, model_validator
 from pydantic.alias_generators import to_snake
 
 from codecall.approvals.options import ApprovalOptions, read_approvals
-from codecall.durations import DURATION
 from codecall.errors import OptionsError
 from codecall.key_value import KeyValueStore
-from codecall.option_base import Millis, Options
+from codecall.option_base import DURATION, Millis, Options
 from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, Preset, resolve_preset
 
 if TYPE_CHECKING:
@@ -283,8 +282,8 @@ class PluginOptions(Options):
     shutdown: ShutdownOptions = ShutdownOptions()
     """How running scripts end when the server stops."""
     composite_tools: Annotated[tuple[Any, ...], Field(strict=False)] = ()
-    """Workflows that are served as tools: files of definitions (YAML, JSON, TOML), folders of them, or definitions as
-    mappings."""
+    """Workflows and scripts that are served as tools: files of definitions (YAML, JSON, TOML, scripts with a header),
+    folders of them, or definitions as mappings."""
     telemetry: bool = True
     """Whether spans and metrics are recorded with OpenTelemetry, where a provider is set."""
     tasks: bool = False

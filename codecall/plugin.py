@@ -206,8 +206,8 @@ class CodeCallPlugin(CatalogTransform):
                 `{"rules": …, "approver": …}`; None: none. See `codecall.approvals.options.ApprovalOptions`.
             progress: What clients hear while a script runs. See `codecall.options.ProgressOptions`.
             shutdown: What becomes of running scripts when the server ends. See `codecall.options.ShutdownOptions`.
-            composite_tools: Workflows that are served as tools: files of definitions, folders of them, or definitions
-                as mappings. One that is wrong is logged, and not served.
+            composite_tools: Workflows and scripts that are served as tools: files of definitions, folders of them, or
+                definitions as mappings. One that is wrong is logged, and not served.
             telemetry: Report spans and metrics to OpenTelemetry, where a provider is set.
             tasks: Let clients run `codecall:execute` as a background task of FastMCP (extra `tasks`).
             starlark: Add `execute_tool_script`, which runs Starlark (extra `starlark`); or `{"code_mode": {…},

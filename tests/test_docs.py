@@ -361,7 +361,7 @@ def test_no_block_is_lost():
         "console": 48,
         "python": 28,
         "file": 18,
-        "js": 8,
+        "js": 9,
         "ts": 2,
         "js refused": 1,
         "json": 5,

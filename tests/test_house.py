@@ -64,8 +64,7 @@ POLICY = "sandbox.agentscript.policy"
 WIRE = "sandbox.wire"
 STARLARK = "sandbox.starlark.policy sandbox.languages"
 LEAVES = (
-    "durations errors envelopes option_base options presets concurrency files key_value quota namespaces similarity "
-    f"{POLICY}"
+    f"errors envelopes option_base options presets concurrency files key_value quota namespaces similarity {POLICY}"
 )
 SHARED = f"{LEAVES} redaction jsonio schema globs identity fastmcp_errors sandbox.interfaces"
 LANGUAGE = f"sandbox.agentscript {WIRE} schema.partial"
@@ -81,9 +80,8 @@ HOUSE = {
     "option_base": Row("errors similarity", "pydantic"),
     "presets": Row("errors option_base", "pydantic"),
     "approvals.options": Row("errors option_base", "pydantic"),
-    "options": Row("durations errors approvals.options key_value option_base presets", "fastmcp pydantic"),
+    "options": Row("errors approvals.options key_value option_base presets", "fastmcp pydantic"),
     "concurrency": Row(""),
-    "durations": Row(""),
     "files": Row(""),
     "key_value": Row("concurrency"),
     "quota": Row(""),

@@ -27,7 +27,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.composite.definition import JsonObject
 from codecall.composite.failures import WorkflowError
-from codecall.durations import format_duration
+from codecall.option_base import format_duration
 
 _HINT: Final = "Call the tool with a client that supports elicitation, where a person can answer."
 

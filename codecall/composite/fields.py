@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
 from codecall.composite.definition import MISSING, Finding, JsonObject, Place
-from codecall.durations import format_duration, parse_duration
+from codecall.option_base import format_duration, parse_duration
 from codecall.similarity import nearest
 
 Path = tuple[str | int, ...]

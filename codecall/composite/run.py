@@ -30,7 +30,6 @@ from codecall.composite.elicitation import Answer, Asker, Question
 from codecall.composite.failures import WorkflowError
 from codecall.composite.outputs import StepOutput, build_output
 from codecall.composite.templates import TemplateBudget, may_be_slow, render
-from codecall.durations import format_duration
 from codecall.errors import (
     AccessDeniedError,
     CodeCallError,
@@ -44,6 +43,7 @@ from codecall.errors import (
     ToolTimeoutError,
 )
 from codecall.jsonio.decode import read_json
+from codecall.option_base import format_duration
 
 T = TypeVar("T")
 

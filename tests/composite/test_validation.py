@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from codecall.composite.reading import read_definitions
-from codecall.durations import format_duration, parse_duration
 from codecall.errors import OptionsError
+from codecall.option_base import format_duration, parse_duration
 
 
 def step(step_id: str = "a", **fields: Any) -> dict[str, Any]:

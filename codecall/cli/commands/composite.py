@@ -132,9 +132,11 @@ async def _script_findings(read: ReadDefinitions, output: Output) -> AsyncGenera
         if tool.language == "starlark" and not tool.names_its_tools:
             output.warn(f"{tool.name}: its script is not checked: allowedTools does not name all the tools it may call")
             continue
-        for problem in (await _verdict(tool)).get("findings", ()):
+        verdict = await _verdict(tool)
+        for problem in cast("Sequence[JsonObject]", verdict["findings"]):
             findings = read.places[tool.name]
-            findings.add("", problem["message"], line=(problem.get("location") or {}).get("line"))
+            location = cast("Mapping[str, int]", problem.get("location") or {})
+            findings.add("", problem["message"], line=location.get("line"))
             yield findings.found[-1]
 
 

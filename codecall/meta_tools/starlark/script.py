@@ -13,12 +13,12 @@ from pydantic import PrivateAttr
 from codecall.calls.broker import Broker
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.view import CatalogView
-from codecall.durations import parse_duration
 from codecall.envelopes import ExecutionResult
 from codecall.errors import AccessDeniedError, OptionsError, SelfReferenceError
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
 from codecall.meta_tools.execute import checked_context
 from codecall.meta_tools.runs import ExecuteRequest, RunLimits, run_observed, start_script
+from codecall.option_base import parse_duration
 from codecall.options import CodeModeOptions, StarlarkOptions
 from codecall.presets import Preset
 from codecall.sandbox.languages import check_variables, starlark_terms, words
