@@ -182,18 +182,17 @@ def _model_at(model: type[Options], path: Sequence[int | str]) -> type[Options]:
 
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART: Final = r"([0-9]{1,12}(?:\.[0-9]{0,9})?|\.[0-9]{1,9})(ns|us|µs|ms|s|m|h)"
-_PART_PATTERN: Final = re.compile(_PART)
+_PART: Final = re.compile(r"([0-9]{1,64}(?:\.[0-9]{0,64})?|\.[0-9]{1,64})(ns|us|µs|ms|s|m|h)")
 
-DURATION: Final = f"({_PART})+"
-"""How a duration is written, as a regular expression."""
+DURATION: Final = r"([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+"
+"""How options that are durations are written: `30s`, `1m30s`, `500ms`."""
 
 
 def parse_duration(text: str) -> float | None:
     """The seconds of a duration as Go writes them (`90s`, `1h30m`); None where the text is none, or none above zero."""
     total, end = 0.0, 0
     while end < len(text):
-        part = _PART_PATTERN.match(text, end)
+        part = _PART.match(text, end)
         if part is None:
             return None
         total += float(part[1]) * _UNITS[part[2]]
