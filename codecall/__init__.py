@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ApprovalRequiredError,
         CodeCallError,
         ExecutionAbortedError,
+        FlowDeniedError,
         IllegalAccess,
         InputRequiredError,
         InvalidInputError,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 __all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
     "AccessDeniedError",
     "ApprovalDeniedError",
+    "FlowDeniedError",
     "ApprovalRequest",
     "ApprovalRequiredError",
     "AuditEvent",

@@ -16,6 +16,7 @@
     │   ├── ResultNotFoundError                       RESULT_NOT_FOUND
     │   ├── AccessDeniedError                         ACCESS_DENIED
     │   ├── ApprovalDeniedError                       APPROVAL_DENIED
+    │   ├── FlowDeniedError                           FLOW_DENIED
     │   ├── ApprovalRequiredError                     APPROVAL_REQUIRED, which a script cannot catch
     │   ├── InvalidInputError                         INVALID_INPUT
     │   ├── ToolTimeoutError                          TOOL_TIMEOUT
@@ -329,6 +330,12 @@ class ApprovalDeniedError(ToolCallError):
     code = "APPROVAL_DENIED"
 
 
+class FlowDeniedError(ToolCallError):
+    """The call carries what another tool has returned, and a rule of `flows` denies that. A person may not allow it."""
+
+    code = "FLOW_DENIED"
+
+
 class ApprovalRequiredError(ToolCallError):
     """A rule asks a person for the call, and nobody could be asked or nobody answered. It ends the script; `details`
     has the calls in question."""
@@ -512,6 +519,7 @@ DEFAULT_HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "PROMPT_NOT_FOUND": "codecall:search finds prompts by what they are for.",
         "RESULT_NOT_FOUND": "Results are kept for a while only; run the script that made it again.",
         "ACCESS_DENIED": "Use another tool, or leave this step to somebody who may take it.",
+        "FLOW_DENIED": "Do not pass these values on, nor in another form; call it without them, or tell the person.",
         "APPROVAL_DENIED": "Do not make the call again, nor by another tool; go on without it, or ask the person.",
         "APPROVAL_REQUIRED": (
             "A person has to allow the calls in `details`, and nobody has: tell the person, whose client must support "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Required, Self
 from pydantic import Field, model_validator
 from pydantic.alias_generators import to_snake
 
-from codecall.approvals.options import ApprovalOptions, read_approvals
+from codecall.approvals.options import ApprovalOptions, FlowRules, read_approvals
 from codecall.errors import OptionsError
 from codecall.key_value import KeyValueStore
 from codecall.option_base import DURATION, Millis, Options
@@ -19,7 +19,7 @@ from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, Preset, resolve_preset
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
 
-    from codecall.approvals.options import Approvals
+    from codecall.approvals.options import Approvals, FlowRuleDict
 
 Names = Annotated[tuple[str, ...] | None, Field(strict=False)]
 """A list or tuple of names; None stands for all of them."""
@@ -277,6 +277,9 @@ class PluginOptions(Options):
     approvals: ApprovalOptions | None = None
     """Which calls a person has to allow: `"writes"`, `"destructive"`, a list of rules, or
     `{"rules": …, "approver": …}`. None: CodeCall asks for none."""
+    flows: FlowRules = ()
+    """Which values that tools have returned may go to other tools in the same run:
+    `[{"from": "mail:*", "to": "http:*", "action": "ask"}]`."""
     progress: ProgressOptions = ProgressOptions()
     """Progress notifications while a script runs."""
     shutdown: ShutdownOptions = ShutdownOptions()
@@ -523,6 +526,7 @@ class PluginKeywords(TypedDict, total=False):
     resume: ResumeDict | Mapping[str, object] | ResumeOptions | None
     results: bool | ResultsDict | Mapping[str, object] | ResultsOptions
     approvals: Approvals
+    flows: Sequence[FlowRuleDict | Mapping[str, object]]
     progress: ProgressDict | Mapping[str, object] | ProgressOptions | None
     shutdown: ShutdownDict | Mapping[str, object] | ShutdownOptions | None
     composite_tools: Sequence[str | os.PathLike[str] | Mapping[str, object]]

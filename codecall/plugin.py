@@ -70,7 +70,7 @@ from codecall.telemetry.spans import Telemetry
 
 if TYPE_CHECKING:
     from codecall.approvals.grants import Grants
-    from codecall.approvals.options import Approvals
+    from codecall.approvals.options import Approvals, FlowRuleDict
     from codecall.composite.definition import Finding
     from codecall.composite.provider import CompositeToolSet
     from codecall.options import (
@@ -163,6 +163,7 @@ class CodeCallPlugin(CatalogTransform):
         resume: ResumeDict | Mapping[str, object] | ResumeOptions | None = None,
         results: bool | ResultsDict | Mapping[str, object] | ResultsOptions = True,
         approvals: Approvals = None,
+        flows: Sequence[FlowRuleDict | Mapping[str, object]] = (),
         progress: ProgressDict | Mapping[str, object] | ProgressOptions | None = None,
         shutdown: ShutdownDict | Mapping[str, object] | ShutdownOptions | None = None,
         composite_tools: Sequence[str | os.PathLike[str] | Mapping[str, object]] = (),
@@ -204,6 +205,8 @@ class CodeCallPlugin(CatalogTransform):
                 `codecall.options.ResultsOptions`.
             approvals: Calls that a person has to allow: `"writes"`, `"destructive"`, a list of rules, or
                 `{"rules": …, "approver": …}`; None: none. See `codecall.approvals.options.ApprovalOptions`.
+            flows: Values of tools that may not go to other tools, or only if a person allows it:
+                `[{"from": "mail:*", "to": "http:*", "action": "ask"}]`. See `codecall.approvals.options.FlowRule`.
             progress: What clients hear while a script runs. See `codecall.options.ProgressOptions`.
             shutdown: What becomes of running scripts when the server ends. See `codecall.options.ShutdownOptions`.
             composite_tools: Workflows and scripts that are served as tools: files of definitions, folders of them, or

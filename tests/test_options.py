@@ -13,7 +13,7 @@ from key_value.aio.stores.memory import MemoryStore
 from pydantic.alias_generators import to_camel
 
 from codecall import options as option_types
-from codecall.approvals.options import ApprovalOptions, ApprovalRule
+from codecall.approvals.options import ApprovalOptions, ApprovalRule, FlowRule
 from codecall.errors import OptionsError
 from codecall.option_base import Options
 from codecall.options import (
@@ -93,6 +93,10 @@ GIVEN: dict[str, tuple[object, object]] = {
     "resume": ({"store": STORE, "ttlS": 60}, ResumeOptions(store=STORE, ttl_s=60)),
     "results": ({"maxCallerBytes": 4096}, ResultsOptions(max_caller_bytes=4096)),
     "approvals": ("writes", ApprovalOptions(rules=(ApprovalRule(action="ask", read_only=False),))),
+    "flows": (
+        [{"from": "mail:*", "to": ["http:*"], "action": "ask"}],
+        (FlowRule.model_validate({"from": ("mail:*",), "to": ("http:*",), "action": "ask"}),),
+    ),
     "progress": ({"heartbeatS": 2.5}, ProgressOptions(heartbeat_s=2.5)),
     "shutdown": ({"graceS": 0.0}, ShutdownOptions(grace_s=0)),
     "composite_tools": (["workflows"], ("workflows",)),

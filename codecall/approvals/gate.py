@@ -1,6 +1,7 @@
 """The gate that each call of a tool passes in the broker: the rules, then the grants, then a person.
 
-RuleSet     allow: the call is made     deny: ACCESS_DENIED     ask:
+RuleSet     by what the call is, and FlowRules by what it carries of what other tools have returned:
+            allow: the call is made     deny: ACCESS_DENIED, FLOW_DENIED     ask:
 Grants      a person has allowed it before
 approver    a function of the operator, if there is one
 Channel     the person at the client, if the client can show a form
@@ -13,7 +14,7 @@ import asyncio
 import contextlib
 import inspect
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeVar
@@ -25,6 +26,7 @@ from mcp_types import InputRequiredResult, InputResponses
 from codecall.approvals import ahead
 from codecall.approvals.approver import call_approver
 from codecall.approvals.asking import Channel, Unanswered, form_for, form_of, read_answer
+from codecall.approvals.flows import NO_FLOW, FlowRules, FlowRuling, ValueFlow
 from codecall.approvals.grants import GrantKey
 from codecall.approvals.interfaces import Approvals, RunIdentity
 from codecall.approvals.request import (
@@ -36,12 +38,14 @@ from codecall.approvals.request import (
     describe_input,
     passed_question,
     schema_version,
+    source_names,
 )
+from codecall.approvals.rules import NO_RULE
 from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import CallRecord, ExecutionResult
-from codecall.errors import AccessDeniedError, ApprovalDeniedError, ApprovalRequiredError, Location
-from codecall.globs import entry_label
+from codecall.errors import AccessDeniedError, ApprovalDeniedError, ApprovalRequiredError, FlowDeniedError, Location
+from codecall.globs import call_kind, entry_label
 from codecall.sandbox.interfaces import Foresee, OnCallEnd, RunClock, RunObserver
 
 T = TypeVar("T")
@@ -52,7 +56,7 @@ QUICK_CHARS: Final = 2_048
 """Inputs up to this many characters are made ready for a question at once, which keeps questions in the order of the
 calls; larger ones in a thread."""
 
-By = Literal["rule", "grant", "approver", "client"]
+By = Literal["rule", "flow", "grant", "approver", "client"]
 
 _record: Final[ContextVar[tuple[CallGate, CallRecord] | None]] = ContextVar("codecall_gated_call", default=None)
 """The call that this task makes, and the gate of its run."""
@@ -70,6 +74,7 @@ class CallGate(RunObserver):
         "_channel",
         "_clock",
         "_context",
+        "_flow",
         "_foresight",
         "_granted",
         "_identity",
@@ -85,8 +90,11 @@ class CallGate(RunObserver):
         identity: RunIdentity,
         channel: Channel | None,
         clock: RunClock,
+        *,
+        flow: ValueFlow | None = None,
     ) -> None:
         self._service = service
+        self._flow = flow
         self._context = context
         self._identity = identity
         self._channel = channel
@@ -105,7 +113,13 @@ class CallGate(RunObserver):
     def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:  # noqa: ARG002
         """See `RunObserver`."""
         previous = _record.set((self, record))
-        return lambda _value: _record.reset(previous)
+
+        def on_end(value: str | None) -> None:
+            _record.reset(previous)
+            if self._flow is not None and value is not None:
+                self._flow.note(record, value)
+
+        return on_end
 
     def on_finished(self, result: ExecutionResult) -> None:  # noqa: ARG002
         """See `RunObserver`."""
@@ -133,13 +147,23 @@ class CallGate(RunObserver):
             ApprovalDeniedError: a person does.
             ApprovalRequiredError: nobody can be asked, or nobody answers.
         """
-        ruling = await self._service.rules.ruling(entry, arguments)
+        # Resources and prompts are only read; what is sent along with the request for them is a flow all the same.
+        ruling = await self._service.rules.ruling(entry, arguments) if entry.kind == "tool" else NO_RULE
+        kind, name = call_kind(entry), entry.name
         if ruling.action == "deny":
-            self._note(entry.name, "denied", "rule", rule=ruling.rule)
+            self._note(name, "denied", "rule", rule=ruling.rule)
             hint = "The operator's rules about approvals deny this call; do without it."
-            raise AccessDeniedError(f"{entry_label(entry)} may not be called so", tool_name=entry.name, hint=hint)
-        if ruling.action == "ask":
-            await self._ask(entry, arguments, ruling.rule)
+            raise AccessDeniedError(f"{entry_label(entry)} may not be called so", tool_name=name, hint=hint)
+        flow = await self._flow.ruling(entry, arguments) if self._flow is not None else NO_FLOW
+        if flow.action == "deny":
+            self._note(name, "denied", "flow", flow=flow.rule, sources=flow.sources)
+            raise FlowDeniedError(
+                f"{entry_label(entry)} may not be given what {source_names(flow.sources)} returned",
+                tool_name=name,
+                called=kind,
+            )
+        if "ask" in (ruling.action, flow.action):
+            await self._ask(entry, arguments, ruling.rule if ruling.action == "ask" else 0, flow)
 
     async def plan(self, find: ahead.FindEntry, foresee: Foresee) -> None:
         """Ask for the calls that the script names, if that is to be done before its first call.
@@ -206,17 +230,30 @@ class CallGate(RunObserver):
                     return None
         return answers
 
-    async def _ask(self, entry: CatalogEntry, arguments: Mapping[str, object], rule: int) -> None:
+    async def _ask(
+        self, entry: CatalogEntry, arguments: Mapping[str, object], rule: int, flow: FlowRuling = NO_FLOW
+    ) -> None:
         if exceeds_chars(arguments, QUICK_CHARS):
             masked, shown, digest = await to_thread.run_sync(describe_input, arguments)
         else:
             masked, shown, digest = describe_input(arguments)
         identity, record = self._identity, self._current_record()
-        key, call = self._key(entry), CallInput(arguments, digest)
+        sources = flow.sources if flow.action == "ask" else ()
+        key, call = self._key(entry, sources), CallInput(arguments, digest)
         line = record.line if record is not None else None
         server = entry.owner or entry.app_id
         request = ApprovalRequest(
-            entry.name, server, masked, rule, identity.caller, identity.run_id, line, shown=shown, digest=digest
+            entry.name,
+            server,
+            masked,
+            rule,
+            identity.caller,
+            identity.run_id,
+            line,
+            kind=call_kind(entry),
+            sources=sources,
+            shown=shown,
+            digest=digest,
         )
         if self._use_grant(key, call, request):
             return None
@@ -243,8 +280,8 @@ class CallGate(RunObserver):
         finally:
             self._open.pop(id(request), None)
 
-    def _key(self, entry: CatalogEntry) -> GrantKey:
-        version = schema_version(entry.name, entry.version, entry.input_schema, entry.description)
+    def _key(self, entry: CatalogEntry, sources: Sequence[str] = ()) -> GrantKey:
+        version = schema_version(entry.name, entry.version, entry.input_schema, entry.description, sources)
         identity = self._identity
         return GrantKey(identity.caller, identity.session, identity.run_id, entry.name, version)
 
@@ -330,24 +367,25 @@ class CallGate(RunObserver):
 
     def _count(self, request: ApprovalRequest, by: By, **fields: object) -> None:
         self._approved[request.tool] = self._approved.get(request.tool, 0) + 1
-        self._note(request.tool, "allowed", by, rule=request.rule, **fields)
+        self._note(request.tool, "allowed", by, rule=request.rule, sources=request.sources, **fields)
 
     def _denied(
         self, request: ApprovalRequest, by: By, reason: str, *, stops: bool = False, hint: str | None = None
     ) -> ApprovalDeniedError:
-        self._note(request.tool, "stopped" if stops else "denied", by, rule=request.rule)
-        message = f"Tool '{request.tool}' was not called: {reason}"
-        error = ApprovalDeniedError(message, tool_name=request.tool, hint=hint)
+        self._note(request.tool, "stopped" if stops else "denied", by, rule=request.rule, sources=request.sources)
+        message = f"{request.label} was not called: {reason}"
+        error = ApprovalDeniedError(message, tool_name=request.tool, called=request.kind, hint=hint)
         error.ends_script = stops
         error.location = self._location()
         return error
 
     def _required(self, request: ApprovalRequest, reason: str) -> ApprovalRequiredError:
-        self._note(request.tool, "unanswered", "client", rule=request.rule)
+        self._note(request.tool, "unanswered", "client", rule=request.rule, sources=request.sources)
         calls = [waiting.as_dict() for waiting in self._open.values()]
         error = ApprovalRequiredError(
-            f"Tool '{request.tool}' was not called: a person has to allow it, and {reason}",
+            f"{request.label} was not called: a person has to allow it, and {reason}",
             tool_name=request.tool,
+            called=request.kind,
             details={"calls": calls},
         )
         error.location = self._location()
@@ -370,3 +408,13 @@ class CallGate(RunObserver):
             number = record.number if record is not None else None
             body = {"number": number, "name": tool, "decision": decision, "by": by, **fields}
             audit.note("codecall.approval", self._identity.run_id, self._identity.caller, lambda: body)
+
+
+def follow_values(rules: FlowRules | None, script: str) -> ValueFlow | None:
+    """What follows the values of a run that begins now; None without rules about flows."""
+    if rules is None:
+        return None
+    outer = _record.get()
+    if outer is None or (flow := outer[0]._flow) is None:  # pyright: ignore[reportPrivateUsage]
+        return ValueFlow(rules, script)
+    return ValueFlow(rules, script, (flow, outer[1].number))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, Required, TypeAlias, TypedDict, cast
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from codecall.errors import OptionsError
 from codecall.option_base import Options
@@ -15,6 +15,13 @@ Globs = Annotated[
     Field(strict=False, min_length=1, max_length=1_000),
 ]
 """A list or tuple of names and globs; None: the rule does not name them."""
+
+OneOrMoreGlobs = Annotated[
+    tuple[Annotated[str, Field(min_length=1, max_length=256)], ...],
+    Field(strict=False, min_length=1, max_length=1_000),
+    BeforeValidator(lambda value: (value,) if isinstance(value, str) else value),
+]
+"""A name or glob, or a list or tuple of them."""
 
 ApprovalAction = Literal["allow", "ask", "deny"]
 """What a rule says of a call."""
@@ -43,6 +50,27 @@ class ApprovalRule(Options):
     """A condition on the input, as JSON Schema. The input is also read as a tool may read it: `"5"` as 5, `"yes"` as
     true, with the defaults of the tool's schema. A rule that asks or denies applies if one reading fits, one that
     allows only if all do; give it `required` and the `type` of each property."""
+
+
+class FlowRule(Options):
+    """Whether values that some tools have returned may go to others in the same run. For each tool whose values a call
+    carries the first rule that applies decides, and of those the strictest; a flow that none applies to is allowed."""
+
+    source: OneOrMoreGlobs = Field(alias="from")
+    """Written `from`: names or globs of the tools, resources and prompts that have returned the value (`mail:*`)."""
+    to: OneOrMoreGlobs
+    """Names or globs of the tools, resources and prompts that it is given to (`http:*`)."""
+    action: ApprovalAction
+    """`allow`: make the call; `ask`: ask a person first; `deny`: fail it with FLOW_DENIED."""
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """See `Options.names`."""
+        return ("from", "to", "action")
+
+
+FlowRules = Annotated[tuple[FlowRule, ...], Field(strict=False, max_length=1_000)]
+"""The option `flows`."""
 
 
 class ApprovalOptions(Options):
@@ -108,6 +136,12 @@ class ApprovalRuleDict(TypedDict, total=False):
     destructive: bool | None
     open_world: bool | None
     input: Mapping[str, Any] | None
+
+
+FlowRuleDict = TypedDict(
+    "FlowRuleDict", {"from": str | Sequence[str], "to": str | Sequence[str], "action": ApprovalAction}
+)
+"""A rule of `flows`. See `codecall.approvals.options.FlowRule`."""
 
 
 class ApprovalDict(TypedDict, total=False):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, cast
 
 from codecall.calls.conversion import exceeds_chars
+from codecall.errors import CallKind
 from codecall.globs import display_name
 from codecall.jsonio.decode import canonical_digest, sha256
 from codecall.redaction.clean import escape_invisible, json_escape, well_formed
@@ -21,6 +22,9 @@ from codecall.redaction.masking import Masker
 
 MAX_SHOWN_CHARS: Final = 16_384
 """Most characters of arguments that a person is shown. Nobody can approve more, and a part of them says nothing."""
+
+MAX_SOURCES_SHOWN: Final = 10
+"""Most names of sources in one question or error; of more it says how many."""
 
 MAX_GRANTED_CALLS: Final = 1_000
 """Most calls that one answer may allow."""
@@ -105,7 +109,7 @@ class ApprovalRequest:
     arguments: Mapping[str, object]
     """Its input, with credentials masked. Change nothing in it."""
     rule: int
-    """Number of the rule that asks, from 1."""
+    """Number of the rule of `approvals` that asks, from 1; 0 if only one of `flows` does."""
     caller: str
     """A hash of the caller."""
     run_id: str
@@ -114,6 +118,10 @@ class ApprovalRequest:
     """Line of the script, if it is known."""
     approved: int = 0
     """Calls of this tool that have been allowed in this run so far."""
+    kind: CallKind = "tool"
+    """What is called: a tool, or a resource or prompt, whose URI or name `tool` then is."""
+    sources: tuple[str, ...] = ()
+    """The tools whose values the input carries, where a rule of `flows` asks for that."""
     shown: str = field(default="", repr=False)
     """The input as a person is shown it: JSON without anything invisible."""
     digest: str = field(default="", repr=False)
@@ -124,17 +132,25 @@ class ApprovalRequest:
     """Names of the arguments that the script spells out, if it does not spell out all of them."""
 
     @property
+    def label(self) -> str:
+        """How a message names what is called: `Tool 'mail:send'`."""
+        return f"{self.kind.capitalize()} '{self.tool}'"
+
+    @property
     def question(self) -> str:
         """The text that a person is shown."""
         lines = [
-            "May this tool be called?",
+            f"May this {self.kind} be {'called' if self.kind == 'tool' else 'asked for'}?",
             "",
-            f"Tool: {visible(display_name(self.tool))}",
+            f"{self.kind.capitalize()}: {visible(display_name(self.tool))}",
             f"Server: {visible(display_name(self.server))}",
         ]
         if self.line is not None:
             lines.append(f"Line of the script: {self.line}")
-        lines += [f"Calls of this tool allowed in this run so far: {self.approved}", "", "Input:", "", self.shown]
+        lines.append(f"Calls of this {self.kind} allowed in this run so far: {self.approved}")
+        if self.sources:
+            lines.append(f"It is given what these have returned: {source_names(self.sources)}")
+        lines += ["", "Input:", "", self.shown]
         if self.fixed:
             fixed = {name: self.arguments[name] for name in self.fixed}
             lines += ["", "Fixed arguments, which the script spells out:", "", shown_json(fixed)]
@@ -143,6 +159,7 @@ class ApprovalRequest:
     def as_dict(self) -> dict[str, object]:
         """The call as `details` of an error has it."""
         body: dict[str, object] = {"tool": self.tool, "server": self.server, "input": self.arguments}
+        body |= {"sources": list(self.sources)} if self.sources else {}
         return body if self.line is None else {**body, "line": self.line}
 
 
@@ -216,9 +233,19 @@ def passed_question(tool: str, server: str, message: str) -> str:
     return f"{head}\n\nQuestion:\n\n{quoted}"
 
 
-def schema_version(name: str, version: str | None, schema: Mapping[str, object], description: str) -> str:
-    """What a grant is bound to besides a tool's name: a tool that has changed needs to be asked for again."""
-    return sha256(json.dumps([name, version, schema, description], sort_keys=True, default=str))
+def source_names(sources: Sequence[str]) -> str:
+    """The names of sources as a question or an error lists them."""
+    shown = ", ".join(visible(display_name(name)) for name in sources[:MAX_SOURCES_SHOWN])
+    more = len(sources) - MAX_SOURCES_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
+def schema_version(
+    name: str, version: str | None, schema: Mapping[str, object], description: str, sources: Sequence[str] = ()
+) -> str:
+    """What a grant is bound to besides a tool's name: a tool that has changed, or that is given what other tools have
+    returned, needs to be asked for again."""
+    return sha256(json.dumps([name, version, schema, description, sorted(sources)], sort_keys=True, default=str))
 
 
 def visible(text: str) -> str:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from fastmcp import Context
 from fastmcp.tools.base import ToolResult
 
 from codecall.approvals.asking import Channel, ElicitationChannel, can_elicit, is_modern
-from codecall.approvals.gate import CallGate
+from codecall.approvals.flows import FlowRules
+from codecall.approvals.gate import CallGate, follow_values
 from codecall.approvals.grants import Grants
 from codecall.approvals.interfaces import RunIdentity
-from codecall.approvals.options import ApprovalOptions
+from codecall.approvals.options import ApprovalOptions, FlowRule
 from codecall.approvals.rounds import CHANNEL, RoundTrips
 from codecall.approvals.rules import RuleSet
 from codecall.audit.recorder import Audit
@@ -27,30 +28,34 @@ class ApprovalService:
     Args:
         options: The option `approvals`.
         audit: The record of runs.
+        flows: The option `flows`.
     """
 
-    def __init__(self, options: ApprovalOptions, audit: Audit) -> None:
+    def __init__(self, options: ApprovalOptions, audit: Audit, flows: Sequence[FlowRule] = ()) -> None:
         self.options = options
         self.audit = audit
         self.rules = RuleSet(options.rules)
+        self.flows = FlowRules(flows) if flows else None
         self.grants = Grants(options.run_grant_s, options.session_grant_s)
         self.rounds = RoundTrips()
         self._waiting: Counter[str] = Counter()
         """The number of open questions of each run that has some."""
 
-    async def gate(self, context: Context, run_id: str, clock: RunClock) -> CallGate:
+    async def gate(self, context: Context, run_id: str, clock: RunClock, script: str = "") -> CallGate:
         """Create the gate of one run for the request of `context`.
 
         Args:
             context: FastMCP's context of the request.
             run_id: The id of the run.
             clock: Stands still while a person is asked.
+            script: The script that runs.
         """
         channel: Channel | None = CHANNEL.get() if self.options.ask_client else None
         if channel is None and self.options.ask_client and can_elicit(context) and not is_modern(context):
             channel = ElicitationChannel(context)
         session = await rate_limit_key("session", context, None)
-        return CallGate(self, context, RunIdentity(run_id, client_key(context), session), channel, clock)
+        identity = RunIdentity(run_id, client_key(context), session)
+        return CallGate(self, context, identity, channel, clock, flow=follow_values(self.flows, script))
 
     async def respond(
         self, context: Context, name: str, arguments: Mapping[str, object], start: Callable[[], Awaitable[ToolResult]]

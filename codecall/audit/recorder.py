@@ -38,7 +38,7 @@ from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 
 logger = logging.getLogger("codecall")
 
-BLOCKED_CALLS: Final = frozenset({"ACCESS_DENIED", "APPROVAL_DENIED", "APPROVAL_REQUIRED", "RATE_LIMIT"})
+BLOCKED_CALLS: Final = frozenset({"ACCESS_DENIED", "APPROVAL_DENIED", "APPROVAL_REQUIRED", "FLOW_DENIED", "RATE_LIMIT"})
 """Codes of calls that are recorded as blocked. A script that calls a meta-tool is itself blocked."""
 
 REFUSED: Final = frozenset({"syntax_error", "illegal_access"})

@@ -94,7 +94,7 @@ class Broker:
         components: the resources and prompts this caller can see; without it there are none.
         on_result: called with each tool's entry and the JSON text of its value. It must not fail.
         create_blocks: creates the store of content blocks, once there are some; without it none are kept.
-        gate: called with each tool's entry and input before the tool is; raises what keeps the call from being made.
+        gate: called with the entry and the input of each call before it is made; raises what keeps it from being made.
         questions: called with the questions that a tool answers with; gives the answers, or None if there are none.
     """
 
@@ -272,6 +272,8 @@ class Broker:
         resource = await self._access.admit_resource(uri)
         entry = replace(resource.entry, name=uri, kind="resource")
         check_nesting(entry)
+        if self._gate is not None:
+            await self._gate(entry, {"uri": uri})
         request = self._server.read_resource(resource.uri, version=_version(resource.version))
         result: ResourceResult = await self._result(request, entry, {})
         blocks = self._blocks_for(any(isinstance(item.content, bytes) for item in result.contents))
@@ -281,6 +283,8 @@ class Broker:
         entry = await self._access.admit_prompt(name)
         self.used_components.add(("prompt", name))
         check_nesting(entry)
+        if self._gate is not None:
+            await self._gate(entry, arguments)
         texts = {key: value if isinstance(value, str) else _json(value) for key, value in arguments.items()}
         request = self._server.render_prompt(entry.name, texts, version=_version(entry.version))
         result: PromptResult = await self._result(request, entry, texts)

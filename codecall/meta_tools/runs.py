@@ -140,7 +140,8 @@ async def run_observed(
     limits = limits or RunLimits(options.preset.tool_call_timeout_ms, options.preset.max_duration_ms)
     info = RunInfo(_run_id(context), client_key(context), request)
     clock = RunClock()
-    gate = await runtime.approvals.gate(context, info.run_id, clock) if runtime.approvals is not None else None
+    approvals = runtime.approvals
+    gate = await approvals.gate(context, info.run_id, clock, request.script) if approvals is not None else None
     broker = broker_class(
         context,
         view,
@@ -152,7 +153,7 @@ async def run_observed(
         on_result=result_observer(runtime, context),
         create_blocks=lambda: BlockStore(BlockLimits.from_preset(options.preset), info.caller),
         gate=gate.admit if gate is not None else None,
-        questions=gate.answer if gate is not None else None,
+        questions=gate.answer if gate is not None and options.approvals is not None else None,
     )
     progress = progress_from_context(options.progress, context, info.run_id)
     observers = _observers(runtime, info, progress)

@@ -16,6 +16,7 @@ SCRIPTS = (
     "return eval('1');",
     "await callTool('fail');",
     "return await callTool('other');",
+    "return await callTool('sum', { a: await callTool('sum', { a: 'ab'.repeat(9) }) });",
 )
 
 
@@ -41,7 +42,8 @@ async def test_the_fields_of_real_events_are_the_listed_ones(with_values: bool):
     audit = {"sinks": [record], "include_arguments": with_values, "include_results": with_values}
     asking = {"tools": ["fail"], "action": "ask"}
     approvals = {"rules": [asking, {"action": "allow"}], "approver": _allow}
-    CodeCallPlugin.init(audit=audit, approvals=approvals).install(server)
+    flows = [{"from": "sum", "to": "sum", "action": "deny"}]
+    CodeCallPlugin.init(audit=audit, approvals=approvals, flows=flows).install(server)
     async with Client(server) as client:
         for script in SCRIPTS:
             arguments = {"script": script, "allowedTools": ["sum", "fail"]}
