@@ -295,6 +295,11 @@ class PluginOptions(Options):
     """Scripts in Starlark with `execute_tool_script` (extra `starlark`): a bool, or `{"code_mode": …, "optimizer": …}`.
     None: there is no such tool."""
 
+    @property
+    def runs_starlark(self) -> bool:
+        """Whether scripts may be Starlark."""
+        return self.starlark is not None and self.starlark.code_mode.enabled
+
     @classmethod
     def names(cls) -> tuple[str, ...]:
         """Returns the keywords of `CodeCallPlugin.init`."""

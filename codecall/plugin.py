@@ -21,7 +21,7 @@ from anyio import to_thread
 from fastmcp import FastMCP
 from fastmcp.resources import ResourceTemplate
 from fastmcp.server.context import Context
-from fastmcp.server.dependencies import get_context
+from fastmcp.server.dependencies import get_context, get_server
 from fastmcp.server.transforms import GetResourceTemplateNext, GetToolNext
 from fastmcp.server.transforms.catalog import CatalogTransform
 from fastmcp.tools import Tool
@@ -99,6 +99,7 @@ _READING: Final[ContextVar[bool]] = ContextVar("codecall_reading", default=False
 """Whether the plugin of some server reads its catalog."""
 
 ServerT = TypeVar("ServerT", bound="FastMCP[object]")
+MetaToolT = TypeVar("MetaToolT", bound=Tool)
 
 
 class CodeCallPlugin(CatalogTransform):
@@ -376,13 +377,36 @@ class CodeCallPlugin(CatalogTransform):
             await self._lifetime.start_with_lifespan(now.runtime.enclaves)
             now.log_naming()
             # FastMCP finds here what may run as a task: under each spelling that it may be called by.
+            await self._check_own_tools()
             return [*now.by_name.values(), *await self._shown(tools, server)]
         now.check_names(tools)
-        shown, own = await self._shown(tools, server), now.by_separator[self._separator()]
+        shown, own = await self._shown(tools, server), self._offered(now.by_separator[self._separator()])
         if self.options.starlark is not None and (context := _context()) is not None:
             own = await describe_script_tool(own, self.view(context), self.options.starlark)
         now.runtime.telemetry.record_listing(tools, len(shown), own)
         return [*own, *shown]
+
+    async def _check_own_tools(self) -> None:
+        """Refuse to start where a tool of the server itself, or a composite tool, has the name of a meta-tool. No other
+        server is asked: theirs are looked at when tools are listed.
+
+        Raises:
+            OptionsError: one has.
+        """
+        try:
+            server = cast("FastMCPServer", get_server())
+        except RuntimeError:
+            return
+        if self not in server.transforms or self.options.starlark is None:
+            return
+        tools = await server.local_provider.list_tools()
+        for transform in server.transforms[: server.transforms.index(self)]:
+            tools = await transform.list_tools(tools)
+        self._now.check_names(tools if self._composites is None else [*tools, *self._composites.tools.values()])
+
+    def _offered(self, own: Sequence[MetaToolT]) -> Sequence[MetaToolT]:
+        """Those of the meta-tools that clients list."""
+        return own
 
     async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
         """The meta-tools under either spelling; every other tool as it is."""

@@ -141,7 +141,7 @@ HOUSE = {
         "anyio coverage fastmcp jsonschema msgspec pydantic_core pytest referencing",
     ),
     "traces": Row(f"{SHARED} audit"),
-    "client": Row(f"{SHARED} gateway plugin", f"{MCP} langchain_core"),
+    "client": Row(f"{SHARED} gateway plugin sandbox.languages", f"{MCP} langchain_core"),
     "cli": Row(
         f"{SHARED} composite gateway plugin sandbox server telemetry traces", "anyio cyclopts fastmcp platformdirs rich"
     ),

@@ -30,6 +30,9 @@ EventName = Literal[
     "codecall.audit.lost",
 ]
 
+ScriptLanguage = Literal["javascript", "starlark", "workflow"]
+"""What a run's script is written in; that of a composite tool is its workflow."""
+
 _CALL_FIELDS: Final = (
     *("number", "called", "name", "input_sha256", "input_chars", "outcome", "code", "start_ms", "duration_ms"),
     *("line", "column", "result_chars", "reused", "input", "result"),
@@ -47,10 +50,11 @@ class EventSpec(NamedTuple):
 EVENTS: Final = (
     EventSpec(
         "codecall.execute.start",
-        "A run begins. `allowed_tools` is their number; `script` only with `include_arguments`.",
+        "A run begins. `tool` is what the client called, `language` javascript, starlark, or workflow, of a composite "
+        "tool; `allowed_tools` is their number; `script` only with `include_arguments`.",
         (
             *("script_sha256", "script_chars", "context_bytes", "preset", "allowed_tools", "dry_run"),
-            *("resumed_from", "script"),
+            *("resumed_from", "tool", "language", "script"),
         ),
     ),
     EventSpec(
@@ -178,6 +182,9 @@ class RunDetails:
     allowed_tools: Sequence[str] | None = None
     dry_run: bool = False
     resume_from: str | None = None
+    tool: str = "codecall:execute"
+    """The tool that runs it."""
+    language: ScriptLanguage = "javascript"
 
 
 def start_fields(run: RunDetails, script: str | None) -> Fields:
@@ -190,6 +197,8 @@ def start_fields(run: RunDetails, script: str | None) -> Fields:
         "dry_run": run.dry_run,
         "allowed_tools": None if run.allowed_tools is None else len(run.allowed_tools),
         "resumed_from": run.resume_from,
+        "tool": run.tool,
+        "language": run.language,
     }
     if script is not None:
         fields["script"] = script

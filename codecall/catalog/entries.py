@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import islice
-from typing import Annotated, Literal, cast
+from types import MappingProxyType
+from typing import Annotated, Final, Literal, cast
 
 from pydantic import ConfigDict, Field
 
@@ -27,6 +28,12 @@ META_KEY = "codecall"
 logger = logging.getLogger("codecall")
 
 ShortText = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {"execute_tool_script": "codecall:execute", "find_tool": "codecall:search", "call_tool": "codecall:invoke"}
+)
+"""The meta-tools of other names, and which of the four each is: rules for that one hold for it as well."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from codecall.gateway.gateway import Gateway
 from codecall.gateway.tools.filter import HiddenComponent
 from codecall.gateway.upstream.errors import repair_advice
 from codecall.gateway.upstream.listing import Listing
+from codecall.options import StarlarkOptions
 from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 
 if TYPE_CHECKING:
@@ -115,6 +116,12 @@ def with_preset(options: GatewayOptions, preset: str | None, timeout_s: float | 
         vm.pop("maxDurationMs", None)
         vm["max_duration_ms"] = max(1, round(timeout_s * 1000))
     return options.model_copy(update={"codecall": {**options.codecall, "vm": vm}}) if vm else options
+
+
+def with_starlark(options: GatewayOptions) -> GatewayOptions:
+    """Return `options` with Starlark switched on; as configured where it is already."""
+    configured = options.starlark is not None or options.codecall.get("starlark")
+    return options if configured else options.model_copy(update={"starlark": StarlarkOptions()})
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
@@ -35,8 +36,10 @@ from codecall.options import (
     SanitizationOptions,
     SearchOptions,
     ShutdownOptions,
+    StarlarkOptions,
 )
 from codecall.plugin import CodeCallPlugin
+from codecall.sandbox.languages import Language, language_of
 
 if TYPE_CHECKING:
     from mcp_types import Tool
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
         SanitizationDict,
         SearchDict,
         ShutdownDict,
+        StarlarkDict,
         VmOptions,
     )
 
@@ -94,6 +98,7 @@ class CodeCallClient:
         shutdown: what happens to running scripts at the end: `ShutdownOptions`, or a mapping of its fields.
         telemetry: whether spans and metrics go to OpenTelemetry, where a provider is set; True if left out.
         tasks: whether `execute` may run as a background task of FastMCP (extra `tasks`); False if left out.
+        starlark: whether scripts may be Starlark, too (extra `starlark`): a bool, or a mapping of `StarlarkOptions`.
 
     An option that is left out, or None, has the default of `codecall.options.PluginOptions`.
 
@@ -126,6 +131,7 @@ class CodeCallClient:
         shutdown: ShutdownOptions | ShutdownDict | Mapping[str, object] | None = None,
         telemetry: bool | None = None,
         tasks: bool | None = None,
+        starlark: StarlarkOptions | StarlarkDict | Mapping[str, object] | bool | None = None,
     ) -> None:
         options: dict[str, object] = {
             "mode": mode,
@@ -147,6 +153,7 @@ class CodeCallClient:
             "shutdown": shutdown,
             "telemetry": telemetry,
             "tasks": tasks,
+            "starlark": starlark,
         }
         clients_by_name: dict[str, Client[Any]] = {"": clients} if isinstance(clients, Client) else dict(clients)
         if not isinstance(clients, Client):
@@ -254,25 +261,34 @@ class CodeCallClient:
 
     async def execute(
         self,
-        script: str,
+        script: str | Path,
         *,
         context: Mapping[str, Any] | None = None,
         allowed_tools: Sequence[str] | None = None,
         dry_run: bool = False,
         resume_from: str | None = None,
+        language: Language | None = None,
     ) -> Envelope:
         """Run a script.
 
         Args:
-            script: AgentScript source.
-            context: `codecallContext`; JSON data.
+            script: its source, or the path of its file.
+            context: `codecallContext`, or in Starlark the variables of the script; JSON data.
             allowed_tools: names or globs that it may call and read; None: all.
             dry_run: only look at it: the result is `{valid, findings, manifest}`.
             resume_from: `runId` of a run that failed, to resume it; needs the option `resume`.
+            language: `javascript`, or `starlark` with the option of that name; None: as the suffix of the file says
+                (`.star` is Starlark), else JavaScript.
 
         Returns:
             The envelope of the run. A script that fails gives an envelope, not an exception; its `value` raises.
+
+        Raises:
+            OSError: the file of the script cannot be read.
         """
+        if isinstance(script, Path):
+            language = language or language_of(script)
+            script = await asyncio.to_thread(script.read_text, encoding="utf-8")
         return await self.call(
             "execute",
             {
@@ -281,6 +297,7 @@ class CodeCallClient:
                 "allowedTools": None if allowed_tools is None else list(allowed_tools),
                 "dryRun": dry_run or None,
                 "resumeFrom": resume_from,
+                "language": None if language == "javascript" else language,
             },
         )
 

@@ -213,6 +213,8 @@ class _Leg:
             allowed_tools=self._workflow.tools(),
             context_bytes=len(self._arguments),
             resume_from=resume_from,
+            tool=self._workflow.name,
+            workflow=True,
         )
         limit_ms = int(self._workflow.timeout_s * 1000) + 1
         view = self._runtime.view(self._context)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_context
@@ -23,11 +23,13 @@ from fastmcp.utilities.versions import VersionSpec
 from codecall.gateway.config.options import ExposeOptions
 from codecall.gateway.upstream.session import request_method
 from codecall.plugin import CodeCallPlugin
+from codecall.sandbox.agentscript.policy import is_meta_tool
 
 RETURN_SHARE: Final = 0.8
 """Share of the limit below which `auto` goes back from the meta-tools to the tools."""
 
 Mode = Literal["tools", "meta_tools"]
+ToolT = TypeVar("ToolT", bound=Tool)
 
 
 class Exposure(NamedTuple):
@@ -59,6 +61,8 @@ class ExposurePolicy:
         self._limit = int(options.share * options.context_tokens)
         self._mode: Mode = "tools" if options.mode == "never" else "meta_tools"
         self._decided = False
+        self.never = options.mode == "never"
+        """Whether the four meta-tools are not even there."""
         self.current = self._exposure(0)
 
     def decide(self, tokens: int) -> bool:
@@ -110,6 +114,8 @@ class GatewayPlugin(CodeCallPlugin):
                 end = name.find("_", end + 1)
             return await call_next(name, version=version)
 
+        if self.exposure_policy is not None and self.exposure_policy.never and is_meta_tool(name):
+            return await get_routed(name, version=version)
         return await super().get_tool(name, get_routed, version=version)
 
     async def transform_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
@@ -117,13 +123,25 @@ class GatewayPlugin(CodeCallPlugin):
         if self.exposure_policy is None or not _is_in_request():
             return await super().transform_tools(tools)
         mode = self.exposure_policy.current.mode
-        if not self.exposed:
-            return tools if mode == "tools" else await super().transform_tools(tools)
+        if not self.exposed and mode == "meta_tools":
+            return await super().transform_tools(tools)
         themselves = [tool for tool in tools if self.exposed.get(self._server_of(tool.name), mode) == "tools"]
-        if mode == "tools" and "meta_tools" not in self.exposed.values():
+        if not self._offered(self.meta_tools):
             return themselves
         kept = {id(tool) for tool in themselves}
         return [*await super().transform_tools([tool for tool in tools if id(tool) not in kept]), *themselves]
+
+    @property
+    def lists_meta_tools(self) -> bool:
+        """Whether clients list CodeCall's four."""
+        policy = self.exposure_policy
+        if policy is None:
+            return True
+        return not policy.never and "meta_tools" in (policy.current.mode, *self.exposed.values())
+
+    def _offered(self, own: Sequence[ToolT]) -> Sequence[ToolT]:
+        """Tools of other names, such as `execute_tool_script`, stand beside those of the servers as well."""
+        return own if self.lists_meta_tools else [tool for tool in own if not is_meta_tool(tool.name)]
 
     def _server_of(self, name: str) -> str:
         """The server whose tool has that name; empty if it is of none. No name reads as one of two servers."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import MappingProxyType, TracebackType
 from typing import Any, Final, Self, cast
@@ -27,11 +27,13 @@ from codecall.gateway.tools.disk_cache import ListingCacheFile, cache_folder, re
 from codecall.gateway.tools.filter import AccessRules, HiddenComponent, ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.server import Backend
+from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.telemetry.metrics import codecall_version
 
 logger = logging.getLogger("codecall")
 
 _SEPARATOR: Final = ("tool_name_separator", "toolNameSeparator")
+_APP_IDS: Final = ("app_ids", "appIds")
 
 
 class Gateway:
@@ -53,14 +55,15 @@ class Gateway:
         self.options: Final = options
         enabled = {name: server for name, server in options.servers.items() if server.enabled}
         self._exposure_policy = ExposurePolicy(options.expose)
-        self._exposed: dict[str, Mode] = {name: server.expose for name, server in enabled.items() if server.expose}
+        self._exposed: dict[str, Mode] = {name: server.exposed for name, server in enabled.items() if server.exposed}
+        self._plugin = self._create_plugin()
         for name, mode in self._exposed.items():
-            if mode == "meta_tools" and options.expose.mode == "never":
+            if mode == "meta_tools" and self._plugin is None:
+                given = 'expose: "meta_tools"' if enabled[name].code_mode is None else "code_mode: true"
                 raise OptionsError(
-                    f'servers.{name}.expose: "meta_tools" needs CodeCall\'s four tools, and expose.mode is "never"',
+                    f'servers.{name}.{given} needs CodeCall\'s four tools, and expose.mode is "never"',
                     hint='Leave one of them out; with expose.mode "auto" the tools of other servers may be listed too.',
                 )
-        self._plugin = self._create_plugin()
         self._notifier = ListChangedNotifier()
         self._cache_folder = cache_folder(options.cache_dir)
         self._backends: Final = {name: Backend(name, server, resolve_server) for name, server in enabled.items()}
@@ -74,7 +77,7 @@ class Gateway:
                 else None,
                 names=names,
                 on_change=self._lists_changed,
-                wait_for_first=functools.partial(self._must_wait, server.expose),
+                wait_for_first=functools.partial(self._must_wait, server.exposed),
             )
             for name, server in enabled.items()
         }
@@ -96,7 +99,7 @@ class Gateway:
 
     @property
     def plugin(self) -> GatewayPlugin | None:
-        """CodeCall on that server; None with `expose.mode` "never"."""
+        """CodeCall on that server; None with `expose.mode` "never" and no tool of another set of meta-tools."""
         return self._plugin
 
     @property
@@ -229,9 +232,14 @@ class Gateway:
             provider.load()
 
     def _create_plugin(self) -> GatewayPlugin | None:
-        if self.options.expose.mode == "never":
-            return None
         options = dict(resolve_values(self.options.codecall, where="codecall"))
+        if self.options.starlark is not None:
+            if options.get("starlark") is not None:
+                raise OptionsError("starlark: given twice, as [starlark] and in [codecall]")
+            options["starlark"] = self.options.starlark
+        if self.options.expose.mode == "never" and not options.get("starlark"):
+            return None
+        self._leave_alone([name for name, server in self.options.servers.items() if server.code_mode is False], options)
         if not any(spelling in options for spelling in _SEPARATOR):
             options["tool_name_separator"] = "_"
         vm = options.pop("vm", None)
@@ -241,6 +249,16 @@ class Gateway:
         plugin = GatewayPlugin.init(vm=vm, **options)  # pyright: ignore[reportArgumentType] - init says what is wrong
         plugin.exposure_policy = self._exposure_policy
         return plugin
+
+    def _leave_alone(self, servers: Collection[str], options: dict[str, object]) -> None:
+        """Have the plugin manage the tools of all but these servers."""
+        if not servers:
+            return
+        from codecall.composite.tool import APP_ID  # loads what checks arguments
+
+        key = next((spelling for spelling in _APP_IDS if options.get(spelling) is not None), _APP_IDS[0])
+        managed = cast("Iterable[str]", options.get(key) or (*self.options.servers, APP_ID))
+        options[key] = [name for name in managed if name not in servers]
 
     def _create_server(self) -> FastMCP[Any]:
         @asynccontextmanager
@@ -297,7 +315,7 @@ class Gateway:
             ServerBlurb(name, self.options.servers[name].description, provider.listing.instructions)
             for name, provider in self._providers.items()
         ]
-        lists_meta_tools = self._plugin is not None and "meta_tools" in (self.exposure.mode, *self._exposed.values())
+        lists_meta_tools = self._plugin is not None and self._plugin.lists_meta_tools
         self._server.instructions = build_instructions(
             about, search=_search_name(self._plugin) if lists_meta_tools else None
         )
@@ -307,7 +325,10 @@ class Gateway:
 def _meta_tool_spellings(plugin: GatewayPlugin | None) -> list[str]:
     """Every spelling under which a client may call a meta-tool."""
     names = [tool.name for tool in plugin.meta_tools] if plugin is not None else []
-    return [f"codecall{mark}{name.removeprefix('codecall')[1:]}" for name in names for mark in ":_"]
+    both = [
+        f"codecall{mark}{name.removeprefix('codecall')[1:]}" for name in names if is_meta_tool(name) for mark in ":_"
+    ]
+    return [*both, *(name for name in names if not is_meta_tool(name))]
 
 
 def _search_name(plugin: GatewayPlugin | None) -> str | None:

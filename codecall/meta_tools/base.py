@@ -278,6 +278,8 @@ class MetaTool(Tool):
             body = result.structured_content
             if isinstance(result, InputRequiredToolResult):
                 body = {"status": "input_required"}
+            elif body is None and result.is_error:  # the text says what; the rest is beside it
+                body = (result.meta or {}).get(META_KEY, {"status": "error"})
             request.on_answer(body, text.text if isinstance(text, TextContent) else "")
             return result
 

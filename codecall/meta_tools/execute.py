@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, cast
+from dataclasses import replace
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from fastmcp.exceptions import ValidationError
-from fastmcp.server.context import Context
 from fastmcp.tools.base import ToolResult
 from mcp_types import ContentBlock, ToolAnnotations
 from pydantic import Field
@@ -15,6 +15,7 @@ from pydantic import Field
 from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import EXECUTE_OUTPUT_SCHEMA, ExecutionResult
+from codecall.errors import OptionsError
 from codecall.globs import MAX_GLOB_CHARS, is_glob
 from codecall.meta_tools.base import (
     WELL_FORMED,
@@ -26,8 +27,9 @@ from codecall.meta_tools.base import (
     tool_result,
 )
 from codecall.meta_tools.descriptions import describe_execute
-from codecall.meta_tools.runs import ExecuteRequest, run_observed, start_script
-from codecall.options import PluginOptions
+from codecall.meta_tools.runs import ExecuteRequest, run_script
+from codecall.meta_tools.starlark.terms import script_preset, terms_for
+from codecall.options import PluginOptions, StarlarkOptions
 from codecall.resume.refusal import ResumeError
 
 MAX_CONTEXT_BYTES = 256 * 1024
@@ -50,6 +52,7 @@ class ExecuteArguments(Arguments):
     allowed_tools: Annotated[list[ToolPattern], Field(max_length=MAX_ALLOWED_TOOLS)] | None = None
     dry_run: bool | None = None
     resume_from: Annotated[str, Field(max_length=200), WELL_FORMED] | None = None
+    language: Literal["javascript", "starlark"] | None = None
 
 
 _INPUT: JsonObject = {
@@ -78,6 +81,11 @@ _INPUT: JsonObject = {
 _RESUME_FROM: JsonObject = {
     "type": "string",
     "description": "runId of a run of yours that failed: calls it completed are not made again",
+}
+
+_LANGUAGE: JsonObject = {
+    "enum": ["javascript", "starlark"],
+    "description": "starlark: tools are functions, keys of context variables",
 }
 
 
@@ -121,6 +129,8 @@ class ExecuteTool(MetaTool):
             context_bytes,
             parsed.resume_from,
         )
+        if parsed.language == "starlark":
+            request = await self._in_starlark(request, view)
         try:
             result, blocks = await run_script(self._runtime, context, view, request)
         except ResumeError as refused:
@@ -130,6 +140,22 @@ class ExecuteTool(MetaTool):
                 if "hint" in finding:
                     finding["hint"] = self.spelled(finding["hint"])
         return self.envelope_result(result, blocks)
+
+    async def _in_starlark(self, request: ExecuteRequest, view: CatalogView) -> ExecuteRequest:
+        """The same for a script in Starlark.
+
+        Raises:
+            ValidationError: the server runs none, or a key of `context` cannot be a variable.
+        """
+        options = self._runtime.options
+        if not options.runs_starlark:
+            raise ValidationError(f"{self.name}: language: this server runs no Starlark; write JavaScript")
+        starlark = options.starlark or StarlarkOptions()
+        try:
+            terms = await terms_for(request.script, request.context or {}, view, starlark)
+        except OptionsError as refused:
+            raise ValidationError(f"{self.name}: context: {refused.message}") from None
+        return replace(request, starlark=terms, preset=script_preset(options.preset, starlark.code_mode))
 
     def envelope_result(self, result: ExecutionResult, blocks: Sequence[ContentBlock]) -> ToolResult:
         """Turn the result of a run into the answer of the tool, with the content blocks that it shows."""
@@ -181,18 +207,7 @@ def checked_context(tool: str, argument: str, context: JsonObject | None) -> int
 
 
 def _parameters(options: PluginOptions) -> JsonObject:
-    """The schema of the arguments, with `resumeFrom` where runs can be resumed."""
-    if options.resume is None:
-        return _INPUT
-    return {**_INPUT, "properties": {**_INPUT["properties"], "resumeFrom": _RESUME_FROM}}
-
-
-async def run_script(
-    runtime: Runtime, context: Context, view: CatalogView, request: ExecuteRequest
-) -> tuple[ExecutionResult, list[ContentBlock]]:
-    """Run the script of `request` for the client of `context`; its result, and the content blocks that it shows.
-
-    Raises:
-        ResumeError: the run named in `resume_from` cannot be resumed; nothing has run.
-    """
-    return await run_observed(runtime, context, view, request, start_script(runtime, context, request))
+    """The schema of the arguments, with `resumeFrom` where runs can be resumed and `language` where there are two."""
+    more: JsonObject = {"resumeFrom": _RESUME_FROM} if options.resume is not None else {}
+    more |= {"language": _LANGUAGE} if options.runs_starlark else {}
+    return {**_INPUT, "properties": {**_INPUT["properties"], **more}} if more else _INPUT

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from fastmcp.server.context import Context
 from mcp_types import ContentBlock
 
-from codecall.audit.events import RunDetails
+from codecall.audit.events import RunDetails, ScriptLanguage
 from codecall.audit.recorder import RunRecord
 from codecall.calls.blocks import BlockLimits, BlockStore
 from codecall.calls.broker import Broker
@@ -60,6 +60,17 @@ class ExecuteRequest:
     """It is Starlark, and these are its terms."""
     whole_result: bool = False
     """Whether its result is its answer: none is kept for later where it is too large."""
+    tool: str = "codecall:execute"
+    """The tool that runs it."""
+    preset: Preset | None = None
+    """Its limits; None: those of the plugin."""
+    workflow: bool = False
+    """It is no script, but the definition of a composite tool."""
+
+    @property
+    def language(self) -> ScriptLanguage:
+        """What it is written in."""
+        return "workflow" if self.workflow else "javascript" if self.starlark is None else "starlark"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +110,9 @@ class StartedRun:
 
 
 def start_script(
-    runtime: Runtime, context: Context, request: ExecuteRequest, *, preset: Preset | None = None
+    runtime: Runtime, context: Context, request: ExecuteRequest
 ) -> Callable[[StartedRun], AbstractAsyncContextManager[Awaitable[ExecutionResult]]]:
-    """What runs the script of `request` in the enclave, for `run_observed`; `preset` replaces the enclave's limits."""
+    """What runs the script of `request` in the enclave, for `run_observed`."""
 
     @asynccontextmanager
     async def start(run: StartedRun) -> AsyncGenerator[Awaitable[ExecutionResult]]:
@@ -110,7 +121,7 @@ def start_script(
                 request.script,
                 run.broker,
                 context=request.context,
-                preset=preset,
+                preset=request.preset,
                 owner="" if runtime.options.pool.share_workers else run.info.caller,
                 dry_run=request.dry_run,
                 hooks=run.hooks,
@@ -118,6 +129,23 @@ def start_script(
             )
 
     return start
+
+
+async def run_script(
+    runtime: Runtime,
+    context: Context,
+    view: CatalogView,
+    request: ExecuteRequest,
+    *,
+    broker_class: type[Broker] = Broker,
+) -> tuple[ExecutionResult, list[ContentBlock]]:
+    """Run the script of `request` for the client of `context`; its result, and the content blocks that it shows.
+
+    Raises:
+        ResumeError: the run named in `resume_from` cannot be resumed; nothing has run.
+    """
+    start = start_script(runtime, context, request)
+    return await run_observed(runtime, context, view, request, start, broker_class=broker_class)
 
 
 async def run_observed(
@@ -133,11 +161,21 @@ async def run_observed(
     """Run what `start` gives, with its broker, its record, its progress and its memory; its result, and the content
     blocks that it shows.
 
+    Args:
+        runtime: The services of the plugin.
+        context: FastMCP's context of the request.
+        view: The tools of its caller.
+        request: What runs.
+        start: Runs it.
+        limits: Times that are not those of the preset.
+        broker_class: What performs its calls.
+
     Raises:
         ResumeError: the run named in `resume_from` cannot be resumed; nothing has run.
     """
     options = runtime.options
-    limits = limits or RunLimits(options.preset.tool_call_timeout_ms, options.preset.max_duration_ms)
+    preset = request.preset or options.preset
+    limits = limits or RunLimits(preset.tool_call_timeout_ms, preset.max_duration_ms)
     info = RunInfo(_run_id(context), client_key(context), request)
     clock = RunClock()
     approvals = runtime.approvals
@@ -244,11 +282,13 @@ def _observers(runtime: Runtime, info: RunInfo, progress: RunObserver | None) ->
             info.caller,
             request.script,
             options.preset_name,
-            options.preset,
+            request.preset or options.preset,
             request.context_bytes,
             request.allowed_tools,
             request.dry_run,
             request.resume_from,
+            request.tool,
+            request.language,
         )
         if runtime.audit.enabled:
             observers.append(RunRecord(runtime.audit, details))

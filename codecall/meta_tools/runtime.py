@@ -112,7 +112,7 @@ def _create_tools(runtime: Runtime) -> tuple[MetaTool, ...]:
     invoke = (InvokeTool.create(runtime),) if options.direct_calls.enabled else ()
     execute = _execute_class(options).create(runtime)
     tools: tuple[MetaTool, ...] = (SearchTool.create(runtime), DescribeTool.create(runtime), *invoke, execute)
-    if options.starlark is None or not options.starlark.code_mode.enabled:
+    if options.starlark is None or not options.runs_starlark:
         return tools
     script = ScriptTool.create(runtime)
     if not options.starlark.optimizer:

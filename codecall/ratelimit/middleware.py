@@ -25,7 +25,7 @@ from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from fastmcp.server.providers.addressing import parse_hashed_backend_name
 from fastmcp.tools.base import ToolResult
 
-from codecall.catalog.entries import read_metadata
+from codecall.catalog.entries import META_KEY, OTHER_NAMES, read_metadata
 from codecall.envelopes import ExecutionResult, invoke_error
 from codecall.errors import CallKind, OptionsError, RateLimitedError
 from codecall.globs import MAX_NAME_CHARS, display_name
@@ -176,7 +176,7 @@ class RateLimitPlugin(Middleware):
             running = await self._admit("tool", tool, self._matching_rules(*names), context.fastmcp_context)
         except RateLimitRefused as refusal:
             if is_meta_tool(names[-1]):
-                return _refusal_result(names[-1], refusal.error)
+                return _refusal_result(names, refusal.error)
             raise
         return await _call_and_release(running, context, call_next)
 
@@ -258,7 +258,7 @@ async def _tool_names(name: str, context: Context | None) -> tuple[str, ...]:
     mounted server with its namespace before them.
     """
     hashed = parse_hashed_backend_name(name)
-    may_be_meta = "codecall" in name.lower() and not is_meta_tool(name)
+    may_be_meta = not is_meta_tool(name) and ("codecall" in name.lower() or name.endswith(tuple(OTHER_NAMES)))
     if context is None or not (hashed or may_be_meta):
         return (name,)
     server = context.fastmcp
@@ -268,9 +268,13 @@ async def _tool_names(name: str, context: Context | None) -> tuple[str, ...]:
     if tool is None:
         return (name,)
     listed = (name,) if tool.name == name else (name, tool.name)
+    if not read_metadata(name, tool.meta, set()).meta_tool:
+        return listed
+    own = next((own for own in OTHER_NAMES if tool.name.endswith(own)), None)
+    if own is not None:
+        return (*dict.fromkeys((*listed, own)), OTHER_NAMES[own])
     verb = _META_VERB.search(tool.name)
-    is_meta = verb is not None and read_metadata(name, tool.meta, set()).meta_tool
-    return (*listed, f"codecall:{verb[1]}") if verb is not None and is_meta else listed
+    return listed if verb is None else (*listed, f"codecall:{verb[1]}")
 
 
 async def _call_and_release(running: RunningCall | None, context: MiddlewareContext[M], call_next: CallNext[M, R]) -> R:
@@ -330,9 +334,13 @@ def _unchecked_error(called: CallKind, name: str, rule: RateLimitRule) -> RateLi
     )
 
 
-def _refusal_result(tool: str, error: RateLimitedError) -> ToolResult:
+def _refusal_result(names: Sequence[str], error: RateLimitedError) -> ToolResult:
     """Returns the answer of a refused meta-tool: an envelope where it has one, else an error result."""
-    name = canonical_meta_tool(tool.strip().lower())
+    if "execute_tool_script" in names:
+        hint = f" Hint: {error.hint}" if error.hint else ""
+        body = {META_KEY: {"status": error.status, "error": error.as_dict()}}
+        return ToolResult(content=f"script execution failed: {error.message}.{hint}", is_error=True, meta=body)
+    name = canonical_meta_tool(names[-1].strip().lower())
     if name == "codecall:execute":
         envelope = ExecutionResult(status=error.status, error=error).envelope()
     elif name == "codecall:invoke":

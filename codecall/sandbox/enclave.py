@@ -216,7 +216,7 @@ class Enclave:
             coverage: Record which lines ran: `ExecutionResult.lines`. The script runs slower.
             dry_run: Only check it: the value is `{valid, findings, manifest}`.
             language: `javascript`, or `starlark` where the enclave was made with it: then the keys of `context` are
-                variables of the script, and those of `tools` its functions.
+                variables of the script, and those of `tools` its functions; without `tools` whatever it calls.
 
         Returns:
             How it ended. A failed script is a result, not an exception; `raise_for_status()` makes it one.
@@ -237,7 +237,9 @@ class Enclave:
         )
         terms = None
         if language == "starlark":
-            check_variables(context or {}, names := {str(tool["name"]): tool for tool in tools or ()})
+            unknown = tools is None and (tool_handler or self._tool_handler) is not None
+            names = None if unknown else {str(tool["name"]): tool for tool in tools or ()}
+            check_variables(context or {}, names or ())
             terms = starlark_terms(script, names)
         elif language != "javascript":
             raise OptionsError(f"language: 'javascript' or 'starlark' is needed (got {language!r:.80})")

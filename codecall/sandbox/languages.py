@@ -5,19 +5,29 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from codecall.errors import OptionsError
 from codecall.sandbox import wire
-from codecall.sandbox.starlark.policy import BUILTIN_NAMES, NAME, function_names, signature
+from codecall.sandbox.starlark.policy import BUILTIN_NAMES, FOREIGN_NAMES, NAME, function_names, signature
 
 Language: TypeAlias = Literal["javascript", "starlark"]
+
+STARLARK_SUFFIXES: Final = frozenset((".star", ".starlark"))
+"""Suffixes of the files that hold Starlark; every other script is JavaScript or TypeScript."""
 
 MAX_FUNCTIONS: Final = 1_000
 """Most tools that one script can name as functions."""
 
 _KEYWORDS: Final = frozenset(("and", "break", "continue", "def", "elif", "else", "for", "if", "in", "lambda"))
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CALLED: Final = re.compile(r"(?<![.\w])([A-Za-z_][A-Za-z0-9_]*)\s*\(")
+
+
+def language_of(file: str | PurePath) -> Language:
+    """The language of the script in a file of that name."""
+    return "starlark" if PurePath(file).suffix.lower() in STARLARK_SUFFIXES else "javascript"
 
 
 def require_starlark() -> None:
@@ -34,14 +44,20 @@ def words(script: str) -> set[str]:
     return set(_WORD.findall(script)) - BUILTIN_NAMES - _KEYWORDS
 
 
-def starlark_terms(script: str, tools: Mapping[str, Mapping[str, Any]], *, parallel: int = 10) -> wire.StarlarkTerms:
+def starlark_terms(
+    script: str, tools: Mapping[str, Mapping[str, Any]] | None, *, parallel: int = 10
+) -> wire.StarlarkTerms:
     """What a Starlark script runs with.
 
     Args:
         script: its text; only the tools whose function names occur in it are handed on.
-        tools: what it may call, by name, with `inputSchema`.
+        tools: what it may call, by name, with `inputSchema`. None: nobody knows, so each function that it calls and
+            that is of no other language may be a tool.
         parallel: most functions of one `parallel` that run at the same time.
     """
+    if tools is None:
+        foreign = {row.name for row in FOREIGN_NAMES}
+        tools = {name: {} for name in dict.fromkeys(_CALLED.findall(script)) if name not in foreign}
     used, functions = words(script), function_names(tools)
     found = sorted(used & functions.keys())[:MAX_FUNCTIONS]
     return wire.StarlarkTerms(

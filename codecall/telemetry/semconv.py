@@ -43,7 +43,7 @@ REASON: Final = "codecall.rate.reason"
 SAVING: Final = "codecall.tokens.kind"
 
 ATTRIBUTES: Final[dict[str, str]] = {
-    OPERATION: "`search`, `describe`, `invoke`, `execute` or `composite`",
+    OPERATION: "`search`, `describe`, `invoke`, `execute`, `execute_tool_script` or `composite`",
     STATUS: "`status` of the envelope; `ok` of an answer that has none; `error`: no answer; `cancelled`",
     ERROR: "the error's code; `_OTHER` for one that a tool made up; left out where all went well",
     DRY_RUN: "whether the script was only looked at",
@@ -88,6 +88,7 @@ SEARCH: Final = "codecall.search"
 DESCRIBE: Final = "codecall.describe"
 INVOKE: Final = "codecall.invoke"
 EXECUTE: Final = "codecall.execute"
+EXECUTE_TOOL_SCRIPT: Final = "codecall.execute_tool_script"
 QUEUE: Final = "codecall.queue"
 VALIDATE: Final = "codecall.validate"
 RUN: Final = "codecall.run"
@@ -107,6 +108,12 @@ SPANS: Final[tuple[SpanSpec, ...]] = (
         EXECUTE,
         "FastMCP's",
         "one script, from its arguments to its envelope",
+        (*_REQUEST, RUN_ID, PRESET, DRY_RUN, SCRIPT_SIZE, SCRIPT_DURATION, STEPS, CALLS),
+    ),
+    SpanSpec(
+        EXECUTE_TOOL_SCRIPT,
+        "FastMCP's",
+        "one Starlark script, from its arguments to its answer; what is below a script's span is below this one, too",
         (*_REQUEST, RUN_ID, PRESET, DRY_RUN, SCRIPT_SIZE, SCRIPT_DURATION, STEPS, CALLS),
     ),
     SpanSpec(QUEUE, EXECUTE, "waiting for a worker", (ERROR,)),

@@ -26,7 +26,7 @@ from codecall.telemetry.metrics import Instruments, PoolSource, observe_pools
 from codecall.telemetry.semconv import error_type
 from codecall.telemetry.tokens import ToolDefinition, estimate_characters, estimate_tokens, utf8_size
 
-Operation = Literal["search", "describe", "invoke", "execute", "composite"]
+Operation = Literal["search", "describe", "invoke", "execute", "execute_tool_script", "composite"]
 ReachedNames = Collection[tuple[CallKind, str]]
 """Kinds and names of the things that calls have reached, which therefore exist."""
 

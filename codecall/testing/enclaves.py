@@ -57,8 +57,8 @@ class SessionEnclaves:
             self._portal = self._stack.enter_context(start_blocking_portal(name="codecall-tests"))
         return self._portal
 
-    def enclave(self, choice: PresetChoice) -> tuple[Enclave, Preset]:
-        """The enclave for `choice`, and the limits its scripts run under.
+    def enclave(self, choice: PresetChoice, *, starlark: bool = False) -> tuple[Enclave, Preset]:
+        """The enclave for `choice`, and the limits its scripts run under; with `starlark` one that runs that, too.
 
         Raises:
             OptionsError: unknown preset, unknown limit, or a value of the wrong type or out of range.
@@ -67,9 +67,10 @@ class SessionEnclaves:
         preset = base.replaced(choice.limits) if choice.limits else base
         # What a worker is created with cannot change from script to script.
         fixed = {"worker_max_runs": preset.worker_max_runs, "require_jail": preset.require_jail}
-        key = (base, *fixed.values())
+        key = (base, *fixed.values(), starlark)
         if key not in self._enclaves:
-            self._enclaves[key] = Enclave(base.replaced(fixed), pool=PoolOptions.read({"min_workers": 0}, where="pool"))
+            pool = PoolOptions.read({"min_workers": 0}, where="pool")
+            self._enclaves[key] = Enclave(base.replaced(fixed), pool=pool, starlark=starlark)
         return self._enclaves[key], preset
 
     def run(self, job: EnclaveJob[T]) -> T:

@@ -14,6 +14,8 @@ from codecall.errors import OptionsError
 from codecall.presets import Preset
 from codecall.sandbox.callbacks import ToolHandler
 from codecall.sandbox.interfaces import RunHooks, ToolBroker
+from codecall.sandbox.languages import Language, check_variables, language_of, starlark_terms
+from codecall.sandbox.wire import StarlarkTerms
 from codecall.similarity import nearest
 from codecall.testing import coverage_data
 from codecall.testing.calls import Calls, abbreviate
@@ -53,6 +55,8 @@ class RunOptions(TypedDict, total=False):
     """`(name, input) -> value`, sync or async: answers calls of tools that have no stub."""
     broker: ToolBroker | None
     """Answers all calls instead of the stubs; its calls are not recorded."""
+    language: Language | None
+    """`javascript` or `starlark`; None: as the suffix of the file says (`.star` is Starlark), else JavaScript."""
 
 
 _OPTIONS: Final = tuple(RunOptions.__annotations__)
@@ -85,7 +89,8 @@ class ScriptEnclave:
 
     def __init__(self, enclaves: SessionEnclaves, choice: PresetChoice, stubs: Stubs) -> None:
         self._enclaves = enclaves
-        self._enclave, self._preset = enclaves.enclave(choice)
+        self._choice = choice
+        _, self._preset = enclaves.enclave(choice)
         self._stubs = stubs
         self.results: list[ScriptResult] = []
         """The results of the scripts of the test so far."""
@@ -102,7 +107,7 @@ class ScriptEnclave:
         Args:
             script: AgentScript source.
             origin: Where it comes from.
-            **options: `context`, `allowed_tools`, `config`, `tool_handler`, `broker`; see `RunOptions`.
+            **options: `context`, `allowed_tools`, `config`, `tool_handler`, `broker`, `language`; see `RunOptions`.
 
         Raises:
             OptionsError: `config` is wrong.
@@ -162,7 +167,10 @@ class ScriptEnclave:
             raise OptionsError(error.message.replace("vm.", "config.")) from None
         origin = origin or ScriptOrigin()
         stubs = self._stubs
-        covered = origin.path is not None and coverage_data.is_measured(origin.path)
+        language = options.get("language") or language_of(origin.path or "")
+        starlark = None if language == "javascript" else self._starlark_terms(script, options)
+        enclave, _ = self._enclaves.enclave(self._choice, starlark=starlark is not None)
+        covered = origin.path is not None and starlark is None and coverage_data.is_measured(origin.path)
 
         async def job(test_loop: BlockingPortal | None) -> ScriptResult:
             stub_broker = StubBroker(
@@ -174,17 +182,31 @@ class ScriptEnclave:
                 handler=options.get("tool_handler"),
             )
             broker = options.get("broker") or stub_broker
-            result = await self._enclave.run(
+            result = await enclave.run(
                 script,
                 broker,
                 context=options.get("context"),
                 preset=preset,
                 coverage=covered,
                 hooks=RunHooks(results=StubbedResults(stub_broker)),
+                starlark=starlark,
             )
             return ScriptResult(result, name=origin.name, source=script, calls=Calls(tuple(stub_broker.calls)))
 
         return job, origin
+
+    def _starlark_terms(self, script: str, options: RunOptions) -> StarlarkTerms:
+        """What a script in Starlark runs with: the stubs as functions, and what else it calls, which fails the test.
+
+        Raises:
+            OptionsError: a key of `context` cannot be a variable.
+        """
+        stubs = {str(tool["name"]): tool for tool in self._stubs.tool_descriptions()}
+        check_variables(options.get("context") or {}, stubs)
+        known = starlark_terms(script, stubs)
+        names = {function.name for function in known.functions}
+        others = [function for function in starlark_terms(script, None).functions if function.name not in names]
+        return StarlarkTerms([*known.functions, *others], known.parallel)
 
     def _add_result(self, result: ScriptResult, origin: ScriptOrigin) -> ScriptResult:
         self.results.append(result)

@@ -149,7 +149,7 @@ def script_list(trace: Trace, lines: Sequence[str], listed: Sequence[TraceCall])
     numbers = {call.number for call in listed}
     error = trace.error
     yield '<ol class="script" tabindex="0" aria-label="Script">'
-    for number, line in enumerate(highlight_lines(lines), start=1):
+    for number, line in enumerate(highlight_lines(lines, trace.language), start=1):
         fails = error is not None and error.line == number
         calls = calls_by_line.get(number, [])
         mark = ' class="failing"' if fails else ' class="calling"' if calls else ""

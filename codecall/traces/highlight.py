@@ -61,21 +61,32 @@ _KEYWORDS: Final = [
     "yield",
 ]
 
-_TOKEN: Final = re.compile(
-    r"(?P<comment>//[^\n]*|/\*.*?(?:\*/|\Z))"
-    r"|(?P<text>\"(?:[^\"\\\n]|\\.)*\"?|'(?:[^'\\\n]|\\.)*'?|`(?:[^`\\]|\\.)*`?)"
-    r"|(?P<number>\b[0-9][\w.]*)"
-    rf"|(?P<keyword>\b(?:{'|'.join(_KEYWORDS)})\b(?!\s*:))"
-    r"|[\w$]+",
-    re.DOTALL,
+_STARLARK_KEYWORDS: Final = (
+    *("and", "break", "continue", "def", "elif", "else", "False", "for", "if", "in", "lambda", "None", "not", "or"),
+    *("pass", "return", "True"),
 )
 
 
-def highlight_lines(lines: Sequence[str]) -> list[str]:
+def _tokens(comment: str, text: str, keyword: str) -> re.Pattern[str]:
+    number = r"\b[0-9][\w.]*"
+    parts = rf"(?P<comment>{comment})|(?P<text>{text})|(?P<number>{number})|(?P<keyword>{keyword})|[\w$]+"
+    return re.compile(parts, re.DOTALL)
+
+
+_QUOTED: Final = r"\"(?:[^\"\\\n]|\\.)*\"?|'(?:[^'\\\n]|\\.)*'?"
+_JAVASCRIPT: Final = _tokens(
+    r"//[^\n]*|/\*.*?(?:\*/|\Z)", rf"{_QUOTED}|`(?:[^`\\]|\\.)*`?", rf"\b(?:{'|'.join(_KEYWORDS)})\b(?!\s*:)"
+)
+_STARLARK: Final = _tokens(
+    r"#[^\n]*", rf"\"\"\".*?(?:\"\"\"|\Z)|'\'\'.*?(?:'\'\'|\Z)|{_QUOTED}", rf"\b(?:{'|'.join(_STARLARK_KEYWORDS)})\b"
+)
+
+
+def highlight_lines(lines: Sequence[str], language: str = "javascript") -> list[str]:
     """The lines of a script as HTML, each with whole elements: what spans lines is coloured in each of them."""
     script, at = "\n".join(lines), 0
     parts: list[str] = []
-    for token in _TOKEN.finditer(script):
+    for token in (_STARLARK if language == "starlark" else _JAVASCRIPT).finditer(script):
         if token.lastgroup is None:
             continue
         parts.append(escape_html(script[at : token.start()]))

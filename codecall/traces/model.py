@@ -113,6 +113,10 @@ class Trace:
     limits: tuple[LimitUsage, ...] = ()
     dry_run: bool = False
     resumed_from: str | None = None
+    tool: str | None = None
+    """The tool that ran it; None in records of older versions."""
+    language: str = "javascript"
+    """`javascript`, `starlark`, or `workflow`, of a composite tool."""
     notes: tuple[str, ...] = ()
     """What the record does not have, and why."""
     name: str | None = None
@@ -181,6 +185,8 @@ def build_trace(builder: TraceBuilder) -> Trace:
         limits=_limits(end),
         dry_run=start.get("dry_run") is True,
         resumed_from=_text(start, "resumed_from"),
+        tool=_text(start, "tool"),
+        language=_text(start, "language") or "javascript",
         notes=(*_missing_notes(builder, calls), *builder.notes),
     )
 

@@ -104,6 +104,7 @@ def _head(trace: Trace) -> Iterator[str]:
         "Began": "" if when is None else f"{when:%Y-%m-%d %H:%M:%S} UTC",
         "Took": "" if trace.duration_ms is None else format_duration(trace.duration_ms),
         "Calls": f"{len(trace.calls):,}",
+        "Tool": "" if trace.tool in (None, "codecall:execute") else escape_html(truncate(trace.tool, MAX_NAME)),
         "Preset": escape_html(truncate(trace.preset or "", MAX_NAME)),
         "Caller": f'<code title="{escape_attribute(truncate(trace.caller, MAX_NAME))}">'
         f"{escape_html(trace.caller[:12])}…</code>"

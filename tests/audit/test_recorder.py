@@ -120,6 +120,8 @@ async def test_a_run_from_beginning_to_end(desk: Office):
         "dry_run": False,
         "allowed_tools": 1,
         "resumed_from": None,
+        "tool": "codecall:execute",
+        "language": "javascript",
     }
     fields = dict(call.fields)
     began_ms = fields.pop("start_ms")

@@ -44,6 +44,28 @@ def test_json_has_every_finding_and_the_manifest(cli: CommandLine):
     assert told["files"][1]["findings"][0]["code"] == "SYNTAX_ERROR"
 
 
+def test_starlark_is_known_by_its_suffix(cli: CommandLine):
+    cli.write("s/good.star", "r = git_status(repo=1)\nreturn call_tool('any thing', a=r)\n")
+    cli.write("s/bad.star", "x = 1\nreturn isinstance(x, open('y'))\n")
+    cli.write("s/a.js", "return 1")
+    told = cli("check", "s", "--json")
+    assert told.code == exits.FAILED
+    assert {Path(item["path"]).name: item["valid"] for item in told.json["files"]} == {
+        "a.js": True,
+        "bad.star": False,
+        "good.star": True,
+    }
+    (bad,) = [item for item in told.json["files"] if not item["valid"]]
+    assert [(one["message"], one["location"]["line"]) for one in bad["findings"]] == [
+        ("'isinstance' is not defined", 2),
+        ("'open' is not defined", 2),
+    ]
+    assert all(one["hint"] for one in bad["findings"])
+    cli.serve(git=["status"])
+    known = cli("check", "s/good.star", "--json")
+    assert [one["message"] for one in known.json["files"][0]["findings"]] == ["Tool 'any thing' was not found"]
+
+
 def test_folders_and_globs_stand_for_their_scripts(cli: CommandLine):
     for name in ("s/a.js", "s/deep/b.ts", "s/c.script.js", "s/.hidden/d.js", "s/node_modules/e.js", "s/f.txt"):
         cli.write(name, "return 1")

@@ -49,6 +49,27 @@ def test_json_is_the_envelope_with_a_timeline(shop: CommandLine):
     assert all(call["durationMs"] >= 0 for call in document["timeline"])
 
 
+STAR = """
+print("hello", who)
+return parallel([lambda t=t: shop_list(text=t) for t in ["a", "b"]])
+"""
+
+
+def test_a_file_that_ends_in_star_is_starlark(shop: CommandLine):
+    shop.write("a.star", STAR)
+    result = shop("run", "a.star", "--context", '{"who": "ann"}')
+    assert (result.code, result.err) == (exits.OK, "hello ann\n")
+    assert [item["text"] for item in json.loads(result.out)] == ["a", "b"]
+    shop.write("b.star", "x = 1\nreturn shop_list(1)\n")
+    failed = shop("run", "b.star")
+    assert (failed.code, failed.out) == (exits.FAILED, "")
+    assert failed.err.startswith("b.star:2:18: VALIDATION_ERROR shop_list: tools take their input by name")
+    shop.write("c.star", "return shop_list(text='x')['missing']\n")
+    document = shop("run", "c.star", "--json")
+    assert (document.json["status"], document.json["error"]["location"]["line"]) == ("runtime_error", 1)
+    assert document.json["timeline"][0]["name"] == "shop_list"
+
+
 def test_a_failure_is_a_picture_and_exit_code_1(shop: CommandLine):
     shop.write("b.js", "const a = await shop.list({});\nreturn a.missing.name;\n")
     result = shop("run", "b.js")

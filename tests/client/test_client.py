@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -149,6 +150,24 @@ async def test_a_large_result_is_read_whole():
         with pytest.raises(CodeCallError) as gone:
             await other.read_result(answer)
         assert gone.value.code == "RESULT_NOT_FOUND"
+
+
+async def test_a_script_in_starlark_is_known_by_its_suffix_or_said(tmp_path: Path):
+    file = tmp_path / "totals.star"
+    file.write_text("return {c['name']: sum(shop_orders(customer=c['id'])) for c in crm_customers()[:n]}", "utf-8")
+    async with both(starlark=True) as codecall:
+        assert (await codecall.execute(file, context={"n": 1})).value == {"Ann": 30}
+        assert (await codecall.execute("return [x, 2]", language="starlark", context={"x": 1})).value == [1, 2]
+        failed = await codecall.execute("return shop_orders(customer=3)", language="starlark")
+        assert (failed["error"]["code"], failed["error"]["location"]["line"]) == ("TOOL_EXECUTION_ERROR", 1)
+        dry = await codecall.execute("nope()", language="starlark", dry_run=True)
+        assert [finding["message"] for finding in dry.value["findings"]] == ["'nope' is not defined"]
+        assert (await codecall.execute("return 1 + 1")).value == 2
+        large = await codecall.execute("return list(range(30000))", language="starlark")
+        assert await codecall.read_result(large) == list(range(30_000))
+    async with both() as plain:
+        refused = await plain.execute("return 1", language="starlark")
+        assert "this server runs no Starlark" in refused["error"]["message"]
 
 
 async def test_new_tools_are_seen_after_a_refresh():

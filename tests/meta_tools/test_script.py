@@ -15,7 +15,7 @@ from fastmcp.client.client import CallToolResult
 
 from codecall import CodeCallPlugin, tool_metadata
 from codecall.errors import OptionsError
-from codecall.meta_tools.starlark.script import script_preset
+from codecall.meta_tools.starlark.terms import script_preset
 from codecall.options import CodeModeOptions
 from codecall.presets import load_preset
 
@@ -214,12 +214,94 @@ async def test_the_description_lists_the_tools_with_a_line_each_then_names_then_
     assert len(listed) < 5_000
 
 
-async def test_a_server_that_has_such_a_tool_is_refused_by_name_when_its_tools_are_listed():
+@pytest.mark.parametrize("name", ["execute_tool_script", "call_tool"])
+async def test_a_server_that_has_such_a_tool_is_refused_at_start_by_name(name: str):
     server = FastMCP("taken")
-    server.tool(lambda: "", name="execute_tool_script")
-    CodeCallPlugin.init(starlark=True).install(server)
-    with pytest.raises(OptionsError, match="already has a tool named 'execute_tool_script'"):
-        await server.list_tools()
+    server.tool(lambda: "", name=name)
+    CodeCallPlugin.init(starlark={"optimizer": True}).install(server)
+    with pytest.raises(OptionsError, match=f"already has a tool named '{name}'"):
+        async with server._lifespan_manager():
+            pytest.fail("it started")
+    server = FastMCP("added later")
+    CodeCallPlugin.init(starlark={"optimizer": True}).install(server)
+    async with server._lifespan_manager():
+        server.tool(lambda: "", name=name)
+        with pytest.raises(OptionsError, match=f"already has a tool named '{name}'"):
+            await server.list_tools()
+
+
+@pytest.mark.parametrize(
+    ("mode", "listed", "reached"),
+    [
+        ("codecall_only", {"shown"}, {"plain", "shown", "chosen"}),
+        ("additive", {"plain", "shown", "chosen"}, {"plain", "shown", "chosen"}),
+        ("codecall_opt_in", {"plain", "shown", "chosen"}, {"chosen"}),
+        ("metadata_driven", {"plain", "shown", "chosen"}, {"chosen"}),
+    ],
+)
+async def test_each_mode_decides_what_is_listed_and_what_scripts_reach(mode: Any, listed: set[str], reached: set[str]):
+    server = FastMCP("modes")
+    metadata = {"shown": tool_metadata(visible_in_list_tools=True), "chosen": tool_metadata(enabled_in_codecall=True)}
+    for name in ("plain", "shown", "chosen"):
+        server.tool(lambda: "", name=name, meta=metadata.get(name))
+    CodeCallPlugin.init(starlark={"optimizer": True}, mode=mode, tool_name_separator="_").install(server)
+    async with Client(server) as client:
+        names = {tool.name for tool in await client.list_tools()}
+        four = {f"codecall_{verb}" for verb in ("search", "describe", "invoke", "execute")}
+        assert names == {*four, "execute_tool_script", "find_tool", "call_tool", *listed}
+        for name in ("plain", "shown", "chosen"):
+            answer = await run(client, f"return {name}()")
+            assert answer.is_error == (name not in reached), name
+            assert (f"- {name}(" in await description(client)) == (name in reached)
+
+
+async def test_execute_runs_starlark_where_it_is_said():
+    async with connected() as client:
+        tools = {tool.name: tool for tool in await client.list_tools()}
+        assert "language" in tools["codecall:execute"].input_schema["properties"]
+
+        async def execute(script: str, **more: Any) -> dict[str, Any]:
+            given = {"script": script, "language": "starlark", **more}
+            answer = await client.call_tool("codecall:execute", given, raise_on_error=False)
+            return answer.structured_content or {"text": texts(answer)[0]}
+
+        ran = await execute("print('x')\nreturn users_list_all(limit=n)", context={"n": 2})
+        assert (ran["status"], ran["result"], ran["logs"]) == ("ok", [0, 1], ["x"])
+        refused = await execute("return users_list_all(limit=1)", allowedTools=["other"])
+        assert refused["error"]["code"] == "ACCESS_DENIED"
+        dry = await execute("x = nope\nreturn users_list_all(1)", dryRun=True)
+        assert [(one["message"], one["location"]["line"]) for one in dry["result"]["findings"]] == [
+            ("'nope' is not defined", 1),
+            ("users_list_all: tools take their input by name", 2),
+        ]
+        clash = await execute("return 1", context={"len": 1})
+        assert clash["text"].startswith('codecall:execute: context: data argument "len" conflicts with')
+    async with connected(codeMode={"enabled": False}) as client:
+        (tool,) = [tool for tool in await client.list_tools() if tool.name == "codecall:execute"]
+        assert "language" not in tool.input_schema["properties"]
+
+
+async def test_the_record_names_the_tool_and_its_language_and_an_error_has_its_code():
+    server, events = FastMCP("record"), list[Any]()
+    CodeCallPlugin.init(starlark=True, audit={"sinks": [events.append]}).install(server)
+    async with Client(server) as client:
+        await run(client, "return 1")
+        failed = await run(client, "return 1 / 0")
+        await client.call_tool("codecall:execute", {"script": "return 1"})
+    started = [event.fields for event in events if event.name == "codecall.execute.start"]
+    assert [(fields["tool"], fields["language"]) for fields in started] == [
+        ("execute_tool_script", "starlark"),
+        ("execute_tool_script", "starlark"),
+        ("codecall:execute", "javascript"),
+    ]
+    limits = [event.fields["max_steps"] for event in events if event.name == "codecall.execute.complete"]
+    assert limits == [100_000, 100_000, 1_000_000]
+    meta = (failed.meta or {})["codecall"]
+    assert (meta["status"], meta["error"]["code"], set(meta)) == (
+        "runtime_error",
+        "EXECUTION_ERROR",
+        {"status", "runId", "error", "stats"},
+    )
 
 
 async def test_with_optimizer_search_and_invoke_have_the_names_of_the_document():

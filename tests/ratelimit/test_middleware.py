@@ -168,6 +168,37 @@ async def test_the_meta_tools_of_a_mounted_server_are_meant_too(separator: str) 
         assert await passes(client, "my_codecall_search", "my_codecall_search") == [True, True]
 
 
+@pytest.mark.parametrize("namespace", [None, "child"])
+@pytest.mark.parametrize("rule", ["codecall:execute", "execute_tool_script"])
+async def test_a_rule_for_scripts_holds_in_each_language(rule: str, namespace: str | None) -> None:
+    child, mcp = FastMCP[Any]("child"), FastMCP[Any]("crm")
+    CodeCallPlugin.init(starlark={"optimizer": True}, pool={"min_workers": 0}).install(child)
+    child.tool(lambda: 1, name="one")
+    mcp.mount(child, namespace=namespace)
+    rules: list[RuleDict] = [
+        {"tool": rule, "limit": 1, "window": 60},
+        {"tool": "codecall:invoke", "limit": 1, "window": 60},
+        {"tool": "codecall:search", "limit": 1, "window": 60},
+    ]
+    RateLimitPlugin.init(rules=rules).install(mcp)
+    prefix = f"{namespace}_" if namespace else ""
+    async with Client(mcp) as client:
+
+        async def call(tool: str, /, **arguments: Any) -> Any:
+            return await client.call_tool(f"{prefix}{tool}", arguments, raise_on_error=False)
+
+        assert (await call("execute_tool_script", script="return one()")).structured_content == {"result": 1}
+        refused = await call("execute_tool_script", script="return one()")
+        assert refused.is_error
+        assert refused.content[0].text.startswith("script execution failed: Rate limit exceeded for")
+        other = await call("codecall:execute", script="return 1")
+        assert other.structured_content["status"] == ("tool_error" if rule == "codecall:execute" else "ok")
+        called = [await call("call_tool", tool="one", input={}) for _ in range(2)]
+        assert [each.structured_content["status"] for each in called] == ["ok", "error"]
+        found = [await call("find_tool", query="one") for _ in range(2)]
+        assert [each.is_error for each in found] == [False, True]
+
+
 async def test_the_limit_is_of_the_window() -> None:
     async with Client(server({"tool": "users:list", "limit": 3, "window": "1m"})) as client:
         assert await passes(client, *["users:list"] * 5) == [True, True, True, False, False]

@@ -31,6 +31,17 @@ def fail(x: int) -> int:
     raise ToolError(f"no {x}")
 
 
+async def test_a_starlark_script_has_the_name_of_its_tool(listener: Listener) -> None:
+    async with Client(serve(double, fail, starlark=True)) as client:
+        for script in ("return double(x=4)", "return call_tool('fail', x=1)"):
+            await client.call_tool("execute_tool_script", {"script": script}, raise_on_error=False)
+        await execute(client, "return double(x=4)", language="starlark")
+    first, second = [span for span in listener.spans() if span.name == "codecall.execute_tool_script"]
+    assert (told(first)[names.STATUS], told(first)[names.CALLS]) == ("ok", 1)
+    assert (told(second)[names.STATUS], told(second)[names.ERROR]) == ("tool_error", "TOOL_EXECUTION_ERROR")
+    assert told(listener.span("codecall.execute"))[names.STATUS] == "ok"
+
+
 async def test_a_script_and_its_calls(listener: Listener) -> None:
     parts = FastMCP[Any]("parts")
     parts.tool(double)

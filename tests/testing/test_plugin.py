@@ -321,6 +321,37 @@ def test_failures_tell_of_the_script(pytester: pytest.Pytester):
     assert "Did you mean broken.js?" in message["test_no_such_file"]
 
 
+def test_a_script_in_starlark_runs_against_stubs(pytester: pytest.Pytester):
+    (pytester.path / "report.star").write_text(
+        'users = users_list(limit=n)\nprint(len(users))\nreturn [u["id"] for u in users]\n', encoding="utf-8"
+    )
+    (pytester.path / "test_it.py").write_text(
+        """
+def test_it(script, tool_stub):
+    tool_stub("users:list", when={"limit": 2}, returns=[{"id": 1}, {"id": 2}])
+    result = script("report.star").run(context={"n": 2})
+    assert (result.value, result.logs) == ([1, 2], ["2"])
+    assert tool_stub.calls == [("users:list", {"limit": 2})]
+
+def test_inline(codecall_enclave, tool_stub):
+    tool_stub("users:list", returns=[])
+    assert codecall_enclave.run("return call_tool('users:list')", language="starlark").value == []
+
+def test_undeclared(script):
+    script("report.star").run(context={"n": 2})
+
+def test_failed(script, tool_stub):
+    tool_stub("users:list", returns=[{}])
+    script("report.star").run(context={"n": 1})
+""",
+        encoding="utf-8",
+    )
+    result = pytester.runpytest_subprocess(*QUIET)
+    result.assert_outcomes(passed=2, failed=2)
+    result.stdout.fnmatch_lines(["*users_list*"])
+    result.stdout.fnmatch_lines(["*at report.star:3:9*"])
+
+
 def test_where_scripts_are_looked_for(pytester: pytest.Pytester):
     pytester.makeini("[pytest]\ncodecall_scripts = scripts more\n")
     for folder in ("tests", "scripts", "more"):

@@ -247,8 +247,18 @@ def test_scripts_are_coloured_line_by_line() -> None:
     ]
 
 
-@given(st.text(alphabet="ab/*`'\"\\\n1<& const", max_size=60))
-def test_colours_change_no_character(script: str) -> None:
-    lines = highlight_lines(script.split("\n"))
+def test_starlark_is_coloured_as_what_it_is() -> None:
+    lines = ["# one // two", 'return """a', '# b""" // \'c\'']
+    assert highlight_lines(lines, "starlark") == [
+        '<span class="comment"># one // two</span>',
+        '<span class="keyword">return</span> <span class="text">&quot;&quot;&quot;a</span>',
+        '<span class="text"># b&quot;&quot;&quot;</span> // <span class="text">&#x27;c&#x27;</span>',
+    ]
+
+
+@pytest.mark.parametrize("language", ["javascript", "starlark"])
+@given(st.text(alphabet="ab/*`'\"\\\n1<& #const", max_size=60))
+def test_colours_change_no_character(language: str, script: str) -> None:
+    lines = highlight_lines(script.split("\n"), language)
     plain = [html.unescape(re.sub(r"<[^>]*>", "", line)) for line in lines]
     assert plain == script.split("\n")

@@ -17,13 +17,14 @@ from codecall.errors import CodeCallError
 if TYPE_CHECKING:
     from codecall.cli.output import Output, ProgressLine
     from codecall.gateway.config.options import GatewayOptions
+    from codecall.sandbox.languages import Language
 
 JsonObject = dict[str, Any]
 
-DryRun: TypeAlias = Callable[[str], Awaitable[JsonObject]]
+DryRun: TypeAlias = Callable[["ScriptSource"], Awaitable[JsonObject]]
 """Runs a script dry and gives the envelope."""
 
-SUFFIXES: Final = frozenset({".js", ".mjs", ".ts"})
+SUFFIXES: Final = frozenset({".js", ".mjs", ".ts", ".star", ".starlark"})
 """Suffixes of the files in a folder that are scripts."""
 
 DEFINITION_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".toml"})
@@ -43,6 +44,13 @@ class ScriptSource(NamedTuple):
     """None if the file cannot be read."""
     failure: str = ""
     """Why the file cannot be read."""
+
+    @property
+    def language(self) -> Language:
+        """What it is written in; standard input is JavaScript."""
+        from codecall.sandbox.languages import language_of
+
+        return language_of(self.name)
 
 
 async def check(
@@ -166,13 +174,14 @@ async def _check_all(
     scripts: Sequence[ScriptSource], preset: str | None, options: GatewayOptions | None, progress: ProgressLine
 ) -> AsyncGenerator[tuple[ScriptSource, JsonObject]]:
     """Check each script: yields it with its verdict, `{valid, findings, manifest}`."""
-    async with _checker(preset, options) as dry_run:
+    starlark = any(script.language == "starlark" for script in scripts)
+    async with _checker(preset, options, starlark=starlark) as dry_run:
         for number, script in enumerate(scripts):
             progress.update(number, len(scripts), script.name)
             if script.text is None:
                 yield script, _invalid({"code": "CANNOT_READ", "message": script.failure})
                 continue
-            envelope = await dry_run(script.text)
+            envelope = await dry_run(script)
             error = cast("JsonObject | None", envelope.get("error"))
             yield script, _invalid(error) if error is not None else cast("JsonObject", envelope["result"])
 
@@ -182,20 +191,26 @@ def _invalid(error: Mapping[str, object]) -> JsonObject:
     return {"valid": False, "findings": [dict(error)]}
 
 
-def _checker(preset: str | None, options: GatewayOptions | None) -> AbstractAsyncContextManager[DryRun]:
+def _checker(
+    preset: str | None, options: GatewayOptions | None, *, starlark: bool
+) -> AbstractAsyncContextManager[DryRun]:
     """Give what runs scripts dry: against the tools of servers if there are any, else against the language alone."""
-    return _check_language(preset) if options is None else _check_with_servers(preset, options)
+    if options is None:
+        return _check_language(preset, starlark=starlark)
+    return _check_with_servers(preset, options, starlark=starlark)
 
 
 @asynccontextmanager
-async def _check_language(preset: str | None) -> AsyncGenerator[DryRun]:
+async def _check_language(preset: str | None, *, starlark: bool) -> AsyncGenerator[DryRun]:
     from codecall.sandbox.enclave import Enclave
 
-    async with Enclave(preset, pool={"min_workers": 0, "max_workers": 1}) as enclave:
+    async with Enclave(preset, pool={"min_workers": 0, "max_workers": 1}, starlark=starlark) as enclave:
 
-        async def dry_run(script: str) -> JsonObject:
+        async def dry_run(script: ScriptSource) -> JsonObject:
             # With tools of which no names are known: whatever is called could be there.
-            result = await enclave.execute(script, tool_handler=_never_called, dry_run=True)
+            result = await enclave.execute(
+                script.text or "", tool_handler=_never_called, dry_run=True, language=script.language
+            )
             return result.envelope()
 
         yield dry_run
@@ -206,13 +221,15 @@ def _never_called(name: str, _: JsonObject) -> object:
 
 
 @asynccontextmanager
-async def _check_with_servers(preset: str | None, options: GatewayOptions) -> AsyncGenerator[DryRun]:
-    from codecall.cli.gateway import open_gateway, with_preset
+async def _check_with_servers(preset: str | None, options: GatewayOptions, *, starlark: bool) -> AsyncGenerator[DryRun]:
+    from codecall.cli.gateway import open_gateway, with_preset, with_starlark
 
+    options = with_starlark(options) if starlark else options
     async with open_gateway(with_preset(options, preset)) as gateway:
 
-        async def dry_run(script: str) -> JsonObject:
-            return await gateway.call("execute", {"script": script, "dryRun": True})
+        async def dry_run(script: ScriptSource) -> JsonObject:
+            language = {"language": "starlark"} if script.language == "starlark" else {}
+            return await gateway.call("execute", {"script": script.text, "dryRun": True, **language})
 
         yield dry_run
 

@@ -29,7 +29,9 @@ async def run(
     script: Annotated[str, Parameter(help="The script's file; - is standard input.", allow_leading_hyphen=True)],
     /,
     *,
-    context: Annotated[str | None, Parameter(help="What it sees as codecallContext: a JSON object, or @file.")] = None,
+    context: Annotated[
+        str | None, Parameter(help="Its codecallContext, or variables in Starlark: a JSON object, or @file.")
+    ] = None,
     preset: PresetName = None,
     timeout_s: Annotated[
         float | None, Parameter(name="--timeout", help="Seconds it may take, waiting for tools included.")
@@ -42,14 +44,14 @@ async def run(
     server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
-    """Run a script over the servers' tools.
+    """Run a script over the servers' tools; a file that ends in .star is Starlark, all others JavaScript or TypeScript.
 
     The result goes to stdout as JSON, and nothing else; what the script prints, progress and a timeline of its calls go
     to stderr.
     """
     from codecall.cli.commands.check import read_script, refuse_option
     from codecall.cli.commands.trace import call_rows
-    from codecall.cli.gateway import open_gateway, with_preset
+    from codecall.cli.gateway import open_gateway, with_preset, with_starlark
     from codecall.cli.output import Output
     from codecall.traces.records import TraceRecorder
 
@@ -60,17 +62,17 @@ async def run(
         raise CodeCallError(f"{script}: {source.failure}", code="CANNOT_READ")
     if trace is not None and not trace.absolute().parent.is_dir():
         raise CodeCallError(f"Cannot write {trace}: there is no folder {trace.absolute().parent}", code="CANNOT_WRITE")
-    arguments: JsonObject = {"script": source.text}
-    if context is not None:
-        arguments["context"] = parse_context(context)
-    if dry_run:
-        arguments["dryRun"] = True
+    arguments: JsonObject = {"script": source.text, "context": context and parse_context(context), "dryRun": dry_run}
     options = with_preset(_options(server_args, output), preset, timeout_s)
+    if source.language == "starlark":
+        arguments["language"] = "starlark"
+        options = with_starlark(options)
     recorder = TraceRecorder()
     with output.progress("starting") as progress:
         console = LiveConsole(progress)
         async with open_gateway(options, callbacks=console, observers=(recorder,), workers=True) as gateway:
-            envelope, blocks = await gateway.call_with_content("execute", arguments, console)
+            given = {name: value for name, value in arguments.items() if value or name == "script"}
+            envelope, blocks = await gateway.call_with_content("execute", given, console)
             # A person gets a preview: nobody reads megabytes on a terminal.
             large_result = None if output.rich else await _read_large_result(gateway, envelope)
         console.print_rest(envelope.get("logs", ()))

@@ -100,6 +100,8 @@ def run_document(run_trace: Trace) -> JsonObject:
         "runId": run_trace.run_id,
         "when": _when(run_trace),
         "caller": run_trace.caller,
+        "tool": run_trace.tool,
+        "language": run_trace.language,
         "preset": run_trace.preset,
         "status": run_trace.status,
         "durationMs": _rounded(run_trace.duration_ms),

@@ -27,8 +27,9 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import OptionsError
 from codecall.meta_tools.base import Runtime
 from codecall.meta_tools.execute import checked_context
-from codecall.meta_tools.runs import ExecuteRequest, RunLimits, StartedRun, run_observed, start_script
-from codecall.meta_tools.starlark.script import ScriptBroker, script_preset, terms_for
+from codecall.meta_tools.runs import ExecuteRequest, StartedRun, run_observed, start_script
+from codecall.meta_tools.starlark.script import ScriptBroker
+from codecall.meta_tools.starlark.terms import script_preset, terms_for
 from codecall.options import StarlarkOptions
 
 
@@ -72,22 +73,19 @@ class ScriptFileTool(CompositeTool):
             context_bytes=checked_context(self.name, "arguments", params),
             resume_from=resume_from,
             whole_result=True,
+            tool=self.name,
         )
-        preset, limits, broker_class = None, None, Broker
+        broker_class = Broker
         if definition.language == "starlark":
-            request = await self._as_starlark(request, view, runtime)
-            preset = script_preset(runtime.options.preset, (runtime.options.starlark or StarlarkOptions()).code_mode)
-            limits, broker_class = RunLimits(preset.tool_call_timeout_ms, preset.max_duration_ms), ScriptBroker
-        begin = start_script(runtime, context, request, preset=preset)
+            request, broker_class = await self._as_starlark(request, view, runtime), ScriptBroker
+        begin = start_script(runtime, context, request)
 
         @asynccontextmanager
         async def start(run: StartedRun) -> AsyncGenerator[Awaitable[ExecutionResult]]:
             async with begin(run) as running:
                 yield self._checked(running)
 
-        result, blocks = await run_observed(
-            runtime, context, view, request, start, limits=limits, broker_class=broker_class
-        )
+        result, blocks = await run_observed(runtime, context, view, request, start, broker_class=broker_class)
         about: JsonObject = {"logs": list(result.logs)} if result.logs else {}
         return answer_of(result, blocks, about, {}, declares_output=definition.output is not None)
 
@@ -104,7 +102,8 @@ class ScriptFileTool(CompositeTool):
             terms = await terms_for(request.script, data, view, options)
         except OptionsError as refused:
             raise ValidationError(f"{self.name}: {refused.message}") from None
-        return replace(request, context=data, starlark=terms)
+        preset = script_preset(runtime.options.preset, options.code_mode)
+        return replace(request, context=data, starlark=terms, preset=preset)
 
     async def _checked(self, running: Awaitable[ExecutionResult]) -> ExecutionResult:
         """The result of a run; a failure where the value is not what `output` says."""

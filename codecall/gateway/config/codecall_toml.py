@@ -35,6 +35,7 @@ from codecall.gateway.config.options import (
 from codecall.gateway.config.secrets import replace_secrets
 from codecall.gateway.config.variables import ABSOLUTE_PATH, escape_references
 from codecall.option_base import Options, reject_double_spelling
+from codecall.options import StarlarkOptions
 from codecall.similarity import nearest
 
 _KINDS: Final[Mapping[str, type[StdioServer | HttpServer | OpenApiServer]]] = {
@@ -47,6 +48,7 @@ _PARTS: Final[Mapping[str, type[Options]]] = {
     "expose": ExposeOptions,
     "serve": ServeOptions,
     "composite_tools": CompositeToolsOptions,
+    "starlark": StarlarkOptions,
 }
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
@@ -150,6 +152,7 @@ _COMMENTS: Final[Mapping[str, str]] = {
     "serve": "How clients reach it: stdio, or http with host, port, path, auth.",
     "composite_tools": "Workflows that are served as tools: paths of their files, and of folders.",
     "codecall": "Options of the plugin: vm.preset, top_k, audit and the rest.",
+    "starlark": "Scripts in Starlark: execute_tool_script, with code_mode, optimizer and description_tokens.",
     "rate_limits": "How often tools may be called.",
 }
 _SERVERS: Final = """\

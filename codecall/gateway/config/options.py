@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from codecall.option_base import Options
+from codecall.options import StarlarkOptions
 
 Globs = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(strict=False)]
 """Names of tools as their server writes them, or globs (`*`, `?`)."""
@@ -51,6 +52,9 @@ class ServerOptions(Options):
     expose: Literal["tools", "meta_tools"] | None = None
     """`tools`: clients list its tools themselves, whatever the others cost; `meta_tools`: they find them with
     CodeCall's four alone; None: as `expose.mode` of the gateway says. Scripts reach them in any case."""
+    code_mode: bool | None = None
+    """True: models reach its tools through meta-tools and scripts alone; False: clients list its tools themselves, and
+    neither search nor any script, nor a composite tool, reaches them; None: as `expose` says."""
     start_timeout_s: Seconds = 30.0
     """Seconds it may take to start and to answer its first request."""
     call_timeout_s: Seconds = 120.0
@@ -59,6 +63,17 @@ class ServerOptions(Options):
     """Seconds without a call after which it is stopped; 0: never."""
     per_client: bool = False
     """Give each client of the gateway a connection, and so a process, of its own. False: all share one."""
+
+    @model_validator(mode="after")
+    def _listed_in_one_way(self) -> Self:
+        if self.expose is not None and self.code_mode is not None:
+            raise ValueError("give expose or code_mode, not both")
+        return self
+
+    @property
+    def exposed(self) -> Literal["tools", "meta_tools"] | None:
+        """What clients list of it; None: as `expose.mode` of the gateway says."""
+        return self.expose if self.code_mode is None else "meta_tools" if self.code_mode else "tools"
 
 
 class StdioServer(ServerOptions):
@@ -152,6 +167,11 @@ class CompositeToolsOptions(Options):
     """Files of definitions, and folders of them; relative to the folder of this file."""
 
 
+def _switched(value: object) -> object:
+    """A bool stands for the defaults, or for none."""
+    return (StarlarkOptions() if value else None) if isinstance(value, bool) else value
+
+
 class GatewayOptions(Options):
     """Everything `codecall serve` takes."""
 
@@ -172,5 +192,8 @@ class GatewayOptions(Options):
     False: nowhere."""
     codecall: Mapping[str, object] = Field(default_factory=dict[str, object], repr=False)
     """Options of the plugin, as `CodeCallPlugin.init` takes them: `vm`, `top_k`, `audit` and the rest."""
+    starlark: Annotated[StarlarkOptions | None, BeforeValidator(_switched)] = None
+    """Scripts in Starlark with `execute_tool_script` (extra `starlark`), as the plugin's option of that name takes
+    them; `true` switches it on. Clients list it whatever `expose` says. None: there is no such tool."""
     rate_limits: Mapping[str, object] | None = Field(default=None, repr=False)
     """Options of `RateLimitPlugin.init`; None: no limits."""

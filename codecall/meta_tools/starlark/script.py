@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from fastmcp.tools.base import ToolResult
 from mcp_types import TextContent, ToolAnnotations
-from pydantic import PrivateAttr
 
 from codecall.calls.broker import Broker
-from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.entries import META_KEY, CatalogEntry
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import ExecutionResult
 from codecall.errors import AccessDeniedError, OptionsError, SelfReferenceError
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
 from codecall.meta_tools.execute import checked_context
-from codecall.meta_tools.runs import ExecuteRequest, RunLimits, run_observed, start_script
-from codecall.option_base import parse_duration
-from codecall.options import CodeModeOptions, StarlarkOptions
-from codecall.presets import Preset
-from codecall.sandbox.languages import check_variables, starlark_terms, words
+from codecall.meta_tools.runs import ExecuteRequest, run_script
+from codecall.meta_tools.starlark.terms import script_preset, terms_for
+from codecall.options import StarlarkOptions
 from codecall.sandbox.starlark.policy import function_name, function_names, signature
-from codecall.sandbox.wire import StarlarkTerms
 from codecall.telemetry.tokens import estimate_tokens
 
 logger = logging.getLogger("codecall")
 
 NAME: Final = "execute_tool_script"
-
-MAX_DURATION_MS: Final = 60_000
-"""Longest run in all, tools included."""
 
 MAX_LINE: Final = 200
 """Most characters of the line about one tool."""
@@ -76,15 +69,14 @@ are variables; print(...) writes logs. No import, while, try, class or recursion
 class ScriptTool(MetaTool):
     """Runs Starlark scripts."""
 
-    _preset: Preset = PrivateAttr()
-    _options: StarlarkOptions = PrivateAttr()
+    calls_tools = True
 
     @classmethod
     def create(cls, runtime: Runtime) -> ScriptTool:
         """Create the tool; `runtime` has the option `starlark`."""
-        tool = cls.build(
+        return cls.build(
             runtime,
-            verb="execute",
+            verb="execute_tool_script",
             title="Run a Starlark script over tools",
             description=_ABOUT,
             parameters=_INPUT,
@@ -93,9 +85,6 @@ class ScriptTool(MetaTool):
                 read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
             ),
         ).called(NAME)
-        tool._options = runtime.options.starlark or StarlarkOptions()
-        tool._preset = script_preset(runtime.options.preset, tool._options.code_mode)
-        return tool
 
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
         """Run the script. Whatever is wrong with it is a result that says so.
@@ -106,19 +95,24 @@ class ScriptTool(MetaTool):
         parsed = parse_arguments(ScriptArguments, self.name, arguments)
         size = checked_context(self.name, "data", parsed.data)
         context, view = self._view()
+        options = self._runtime.options
+        starlark = options.starlark or StarlarkOptions()
         try:
-            terms = await terms_for(parsed.script, parsed.data or {}, view, self._options)
+            terms = await terms_for(parsed.script, parsed.data or {}, view, starlark)
         except OptionsError as refused:
-            return _failed(refused.message, ())
-        request = ExecuteRequest(parsed.script, parsed.data, context_bytes=size, starlark=terms, whole_result=True)
-        runtime, preset = self._runtime, self._preset
-        start = start_script(runtime, context, request, preset=preset)
-        limits = RunLimits(preset.tool_call_timeout_ms, preset.max_duration_ms)
-        result, blocks = await run_observed(
-            runtime, context, view, request, start, limits=limits, broker_class=ScriptBroker
+            return _failed(refused.message, {"status": "error", "error": refused.as_dict()})
+        request = ExecuteRequest(
+            parsed.script,
+            parsed.data,
+            context_bytes=size,
+            starlark=terms,
+            whole_result=True,
+            tool=self.name,
+            preset=script_preset(options.preset, starlark.code_mode),
         )
+        result, blocks = await run_script(self._runtime, context, view, request, broker_class=ScriptBroker)
         if result.error is not None:
-            return _failed(_error_text(result), result.logs)
+            return _failed(_error_text(result), result.envelope(), result.logs)
         body: JsonObject = {"result": result.value}
         body |= {"logs": list(result.logs)} if result.logs else {}
         body |= {"warnings": list(result.warnings)} if result.warnings else {}
@@ -141,43 +135,6 @@ class ScriptBroker(Broker):
             raise await self._access.not_found("tool", name) from None
 
 
-_DEFAULTS: Final = CodeModeOptions()
-
-
-async def terms_for(
-    script: str, data: Mapping[str, object], view: CatalogView, options: StarlarkOptions
-) -> StarlarkTerms:
-    """What a Starlark script runs with.
-
-    Args:
-        script: Its text.
-        data: Its variables.
-        view: The tools of its caller.
-        options: The option `starlark`.
-
-    Raises:
-        OptionsError: a key of `data` cannot be a variable.
-    """
-    tools: dict[str, CatalogEntry] = {}
-    if data or words(script):  # one that names nothing lists no tools
-        tools = {entry.name: entry for entry in await view.entries()}
-    check_variables(data, tools)
-    schemas = {name: {"inputSchema": entry.input_schema} for name, entry in tools.items()}
-    parallel = options.code_mode.parallel_max_concurrency or _DEFAULTS.parallel_max_concurrency
-    return starlark_terms(script, schemas, parallel=parallel)
-
-
-def script_preset(preset: Preset, code_mode: CodeModeOptions) -> Preset:
-    """The limits of Starlark scripts: those of `code_mode`, and nowhere more than the preset allows."""
-    timeout_ms = int((parse_duration(code_mode.tool_call_timeout) or 0) * 1000)
-    limits = {
-        "max_steps": code_mode.step_limit or _DEFAULTS.step_limit,
-        "tool_call_timeout_ms": max(1, timeout_ms),
-        "max_duration_ms": MAX_DURATION_MS,
-    }
-    return preset.model_copy(update={name: min(getattr(preset, name), limit) for name, limit in limits.items()})
-
-
 def _error_text(result: ExecutionResult) -> str:
     error = result.error
     if error is None:
@@ -187,10 +144,12 @@ def _error_text(result: ExecutionResult) -> str:
     return f"{error.message.rstrip('.')}{place}.{hint}"
 
 
-def _failed(message: str, logs: Sequence[str]) -> ToolResult:
+def _failed(message: str, envelope: JsonObject, logs: Sequence[str] = ()) -> ToolResult:
+    """An error result with the text of the document; the envelope, which has a code, is for programs alone."""
     text = TextContent(type="text", text=f"script execution failed: {message}")
+    envelope = {key: value for key, value in envelope.items() if key in ("status", "runId", "error", "stats")}
     return ToolResult.model_construct(
-        content=[text, *_log_blocks(logs)], structured_content=None, meta=None, is_error=True
+        content=[text, *_log_blocks(logs)], structured_content=None, meta={META_KEY: envelope}, is_error=True
     )
 
 

@@ -1,0 +1,67 @@
+"""What a Starlark script of a request runs with: the tools of its caller as functions, and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.view import CatalogView
+from codecall.option_base import parse_duration
+from codecall.options import CodeModeOptions, StarlarkOptions
+from codecall.presets import Preset
+from codecall.sandbox.languages import check_variables, starlark_terms, words
+from codecall.sandbox.wire import StarlarkTerms
+
+MAX_DURATION_MS: Final = 60_000
+"""Longest run in all, tools included."""
+
+_DEFAULTS: Final = CodeModeOptions()
+
+MAX_PRESETS: Final = 32
+"""Limits of scripts that are kept ready."""
+
+_presets: dict[tuple[Preset, CodeModeOptions], Preset] = {}
+
+
+async def terms_for(
+    script: str, data: Mapping[str, object], view: CatalogView, options: StarlarkOptions
+) -> StarlarkTerms:
+    """What a Starlark script runs with.
+
+    Args:
+        script: Its text.
+        data: Its variables.
+        view: The tools of its caller.
+        options: The option `starlark`.
+
+    Raises:
+        OptionsError: a key of `data` cannot be a variable.
+    """
+    tools: dict[str, CatalogEntry] = {}
+    if data or words(script):  # one that names nothing lists no tools
+        tools = {entry.name: entry for entry in await view.entries()}
+    check_variables(data, tools)
+    schemas = {name: {"inputSchema": entry.input_schema} for name, entry in tools.items()}
+    parallel = options.code_mode.parallel_max_concurrency or _DEFAULTS.parallel_max_concurrency
+    return starlark_terms(script, schemas, parallel=parallel)
+
+
+def script_preset(preset: Preset, code_mode: CodeModeOptions) -> Preset:
+    """The limits of Starlark scripts: those of `code_mode`, and nowhere more than the preset allows."""
+    key = (preset, code_mode)
+    if (made := _presets.get(key)) is None:
+        if len(_presets) >= MAX_PRESETS:
+            _presets.clear()
+        made = _presets[key] = _script_preset(preset, code_mode)
+    return made
+
+
+def _script_preset(preset: Preset, code_mode: CodeModeOptions) -> Preset:
+    timeout_ms = int((parse_duration(code_mode.tool_call_timeout) or 0) * 1000)
+    limits = {
+        "max_steps": code_mode.step_limit or _DEFAULTS.step_limit,
+        "tool_call_timeout_ms": max(1, timeout_ms),
+        "max_duration_ms": MAX_DURATION_MS,
+    }
+    return preset.model_copy(update={name: min(getattr(preset, name), limit) for name, limit in limits.items()})
