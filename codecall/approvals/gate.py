@@ -62,6 +62,15 @@ _record: Final[ContextVar[tuple[CallGate, CallRecord] | None]] = ContextVar("cod
 """The call that this task makes, and the gate of its run."""
 
 
+_admitted: Final[ContextVar[str]] = ContextVar("codecall_admitted_call", default="")
+"""Name of the tool whose call this task makes, once a gate has let it through."""
+
+
+def is_admitted(tool: str) -> bool:
+    """Whether this task makes a call of that tool which a gate has let through."""
+    return _admitted.get() == tool
+
+
 class CallGate(RunObserver):
     """Lets the calls of one run through, after asking a person where a rule says so.
 
@@ -164,6 +173,8 @@ class CallGate(RunObserver):
             )
         if "ask" in (ruling.action, flow.action):
             await self._ask(entry, arguments, ruling.rule if ruling.action == "ask" else 0, flow)
+        if kind == "tool":
+            _admitted.set(name)
 
     async def plan(self, find: ahead.FindEntry, foresee: Foresee) -> None:
         """Ask for the calls that the script names, if that is to be done before its first call.

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 
 from fastmcp import Context
-from fastmcp.tools.base import ToolResult
+from fastmcp.exceptions import ToolError
+from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 
 from codecall.approvals.asking import Channel, ElicitationChannel, can_elicit, is_modern
 from codecall.approvals.flows import FlowRules
@@ -17,7 +18,8 @@ from codecall.approvals.interfaces import RunIdentity
 from codecall.approvals.options import ApprovalOptions, FlowRule
 from codecall.approvals.rounds import CHANNEL, RoundTrips
 from codecall.approvals.rules import RuleSet
-from codecall.audit.recorder import Audit
+from codecall.audit.recorder import Audit, new_call_id
+from codecall.catalog.entries import CatalogEntry
 from codecall.identity import client_key, rate_limit_key
 from codecall.sandbox.interfaces import RunClock
 
@@ -40,6 +42,10 @@ class ApprovalService:
         self.rounds = RoundTrips()
         self._waiting: Counter[str] = Counter()
         """The number of open questions of each run that has some."""
+
+    def can_ask(self, context: Context) -> bool:
+        """Whether somebody can be asked for the calls of a request."""
+        return self.options.approver is not None or (self.options.ask_client and can_elicit(context))
 
     async def gate(self, context: Context, run_id: str, clock: RunClock, script: str = "") -> CallGate:
         """Create the gate of one run for the request of `context`.
@@ -71,6 +77,42 @@ class ApprovalService:
         if self.options.ask_client and is_modern(context) and can_elicit(context) and CHANNEL.get() is None:
             return await self.rounds.respond(context, name, arguments, start)
         return await start()
+
+    async def call(
+        self,
+        context: Context,
+        name: str,
+        arguments: Mapping[str, object],
+        *,
+        find: Callable[[], Awaitable[CatalogEntry]],
+        make: Callable[[], Awaitable[ToolResult]],
+    ) -> ToolResult:
+        """Answer a request to a tool that a client calls itself, once its call is allowed.
+
+        Args:
+            context: FastMCP's context of the request.
+            name: Name of the tool.
+            arguments: Its input.
+            find: Gives the tool.
+            make: Makes the call.
+
+        Raises:
+            ToolCallError: a rule or a person denies the call, or nobody can be asked.
+            ToolError: the tool asks a question of its own.
+        """
+
+        async def start() -> ToolResult:
+            gate = await self.gate(context, new_call_id(), RunClock())
+            try:
+                await gate.admit(await find(), arguments)
+                result = await make()
+            finally:
+                gate.end()
+            if isinstance(result, InputRequiredToolResult):
+                raise ToolError(f"{name} asks a question of its own: call it through CodeCall, which passes it on")
+            return result
+
+        return await self.respond(context, name, arguments, start)
 
     @contextmanager
     def wait(self, run_id: str) -> Generator[bool]:

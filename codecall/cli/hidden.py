@@ -28,6 +28,7 @@ class Rule(NamedTuple):
 
 RULES: Final[Mapping[HideCode, Rule]] = MappingProxyType(
     {
+        "asked": Rule("which may destroy something by what the server says", "destructive = {names}"),
         "destructive": Rule("which may destroy something by what the server says", "destructive = {names}"),
         "not_read_only": Rule("not said by the server to change nothing", "read_only = false"),
         "denied": Rule("named by `deny`", "deny = []"),
@@ -72,8 +73,10 @@ def print_hidden(output: Output, hidden: Sequence[HiddenTools]) -> None:
         others = f" and {more} more" if more > 0 else ""
         count = count_of(len(each.tools), "tool")
         reason = RULES[each.code].reason
-        output.note(f"Hidden from models: {count} of {each.server}, {reason}: {named}{others}.", "")
+        verb = "Asked for, and hidden where nobody can be asked" if each.code == "asked" else "Hidden from models"
+        output.note(f"{verb}: {count} of {each.server}, {reason}: {named}{others}.", "")
     if hidden:
-        output.note("What allows them, in the configuration (`codecall tools --all` has each reason):", "")
+        what = "What allows them, in the configuration (`codecall tools --all` has each reason):"
+        output.note(what.replace("allows", "allows all calls of") if hidden[0].code == "asked" else what, "")
         for each in hidden:
             output.note(each.allow, "cyan")

@@ -20,6 +20,7 @@ from fastmcp.server.transforms import GetToolNext
 from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
 
+from codecall.approvals.service import ApprovalService
 from codecall.gateway.config.options import ExposeOptions
 from codecall.gateway.upstream.session import request_method
 from codecall.plugin import CodeCallPlugin
@@ -101,6 +102,11 @@ class GatewayPlugin(CodeCallPlugin):
     """By name of a server, the provider of its tools under the names that clients know."""
     exposed: Mapping[str, Mode] = MappingProxyType({})
     """By name of a server, what clients list of it, where its options say."""
+
+    @property
+    def approval_service(self) -> ApprovalService | None:
+        """What asks persons for calls; None where nothing does."""
+        return self._now.runtime.approvals
 
     async def get_tool(self, name: str, call_next: GetToolNext, *, version: VersionSpec | None = None) -> Tool | None:
         """Get a tool from its own server alone. FastMCP asks all servers, each in a task of its own."""

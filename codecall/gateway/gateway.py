@@ -18,6 +18,7 @@ from fastmcp import FastMCP
 from fastmcp.server.providers import Provider
 
 from codecall.errors import CodeCallError, OptionsError
+from codecall.gateway.asking import DestructiveAsking, with_destructive_rule
 from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.config.variables import resolve_server, resolve_values
 from codecall.gateway.downstream import ListChangedNotifier, ServerBlurb, build_instructions
@@ -56,7 +57,14 @@ class Gateway:
         enabled = {name: server for name, server in options.servers.items() if server.enabled}
         self._exposure_policy = ExposurePolicy(options.expose)
         self._exposed: dict[str, Mode] = {name: server.exposed for name, server in enabled.items() if server.exposed}
-        self._plugin = self._create_plugin()
+        asked = [
+            name
+            for name, server in enabled.items()
+            if (server.access or options.access).destructive == "ask" and server.code_mode is not False
+        ]
+        self._plugin = self._create_plugin(asked)
+        service = self._plugin.approval_service if self._plugin is not None else None
+        asking = DestructiveAsking(self._plugin, service) if self._plugin is not None and service is not None else None
         for name, mode in self._exposed.items():
             if mode == "meta_tools" and self._plugin is None:
                 given = 'expose: "meta_tools"' if enabled[name].code_mode is None else "code_mode: true"
@@ -78,6 +86,7 @@ class Gateway:
                 names=names,
                 on_change=self._lists_changed,
                 wait_for_first=functools.partial(self._must_wait, server.exposed),
+                asking=asking if name in asked else None,
             )
             for name, server in enabled.items()
         }
@@ -231,7 +240,8 @@ class Gateway:
         for provider in self._providers.values():
             provider.load()
 
-    def _create_plugin(self) -> GatewayPlugin | None:
+    def _create_plugin(self, asked: Sequence[str]) -> GatewayPlugin | None:
+        """The plugin; calls of destructive tools of these servers are asked for."""
         options = dict(resolve_values(self.options.codecall, where="codecall"))
         if self.options.starlark is not None:
             if options.get("starlark") is not None:
@@ -242,6 +252,8 @@ class Gateway:
         self._leave_alone([name for name, server in self.options.servers.items() if server.code_mode is False], options)
         if not any(spelling in options for spelling in _SEPARATOR):
             options["tool_name_separator"] = "_"
+        if asked:
+            options["approvals"] = with_destructive_rule(options.get("approvals"), asked)
         vm = options.pop("vm", None)
         if self.options.composite_tools.paths:
             given = next((options.pop(key) for key in ("composite_tools", "compositeTools") if key in options), ())

@@ -118,12 +118,12 @@ def test_init_ends_with_what_is_hidden_and_what_allows_it(cli: CommandLine):
     assert ran.code == exits.OK
     allow = '[servers.files.access]\ndestructive = ["write_file", "edit_file"]'
     assert ran.json["hidden"] == [
-        {"server": "files", "code": "destructive", "tools": ["write_file", "edit_file"], "allow": allow}
+        {"server": "files", "code": "asked", "tools": ["write_file", "edit_file"], "allow": allow}
     ]
     assert any(note.startswith("gone could not be asked for its tools") for note in ran.json["notes"])
     ran = cli("init", "--yes", "--force")
     reason = "which may destroy something by what the server says"
-    hidden = f"Hidden from models: 2 tools of files, {reason}: write_file, edit_file.\n"
+    hidden = f"Asked for, and hidden where nobody can be asked: 2 tools of files, {reason}: write_file, edit_file.\n"
     assert hidden in ran.err
     assert ran.err.endswith(f"{allow}\n")
     path = cli.folder / "codecall.toml"

@@ -52,7 +52,7 @@ def test_tools_are_lines_and_what_is_cached_starts_nothing(shop: CommandLine):
     requests = log(shop, "shop")
     again = shop("tools", "shop", "--all")
     assert [row[0] for row in again.rows] == ["shop_list_orders", "shop_cancel_order", "shop_wipe"]
-    assert again.rows[2][1] == "hidden"
+    assert again.rows[2][1] == "asked"
     assert "destructive" in again.rows[2][2]
     assert log(shop, "shop") == requests
 
@@ -62,7 +62,7 @@ def test_tools_as_json_and_as_a_tree(shop: CommandLine):
     assert set(document) == {"servers", "tokens"}
     one, two = document["servers"]
     assert (one["name"], one["server"], len(one["tools"])) == ("shop", "shop 1.5", 2)
-    assert one["hidden"][0]["code"] == "destructive"
+    assert one["hidden"][0]["code"] == "asked"
     assert document["tokens"] == one["tokens"] + two["tokens"] > 0
     tree = shop("tools", terminal=True).out
     for text in ("2 servers, 3 tools", "list_orders", "1 hidden; --all shows them", "shop 1.5"):

@@ -177,7 +177,7 @@ async def test_what_is_hidden_cannot_be_listed_found_called_or_described(tmp_pat
         found = await client.call_tool("codecall_search", {"query": "file"})
         assert [hit["name"] for hit in (found.structured_content or {})["tools"]] == ["files_read"]
         hidden = {item.name: (item.server, item.kind, item.code) for item in gate.hidden()}
-        assert hidden == {"wipe": ("files", "tool", "destructive"), "move": ("files", "tool", "denied")}
+        assert hidden == {"wipe": ("files", "tool", "asked"), "move": ("files", "tool", "denied")}
         for name in ("files_wipe", "wipe", "files:wipe", "FILES_WIPE", "files_files_wipe", "files/wipe"):
             plain = await client.call_tool(name, {}, raise_on_error=False)
             assert plain.is_error, name

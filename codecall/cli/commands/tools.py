@@ -13,6 +13,7 @@ from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, ServerArguments
 if TYPE_CHECKING:
     from codecall.cli.gateway import ServerInventory
     from codecall.cli.output import Output
+    from codecall.gateway.tools.filter import HiddenComponent
 
 JsonObject = dict[str, Any]
 
@@ -84,7 +85,7 @@ def _print_rows(output: Output, server: ServerInventory, with_hidden: bool) -> N
     if with_hidden:
         for item in server.hidden:
             if item.kind == "tool":
-                output.row([f"{server.name}_{item.name}", "hidden", item.reason])
+                output.row([f"{server.name}_{item.name}", _verb(item), item.reason])
 
 
 def first_line(text: str | None) -> str:
@@ -131,7 +132,12 @@ def _print_tree(output: Output, servers: Sequence[ServerInventory], with_hidden:
         hidden = [item for item in server.hidden if item.kind == "tool"]
         if with_hidden:
             for item in hidden:
-                branch.add(Text.assemble((item.name, "strike dim"), (f"  hidden: {item.reason}", "dim red")))
+                branch.add(Text.assemble((item.name, "strike dim"), (f"  {_verb(item)}: {item.reason}", "dim red")))
         elif hidden:
             branch.add(Text(f"{len(hidden)} hidden; --all shows them", style="dim"))
     output.show(tree)
+
+
+def _verb(item: HiddenComponent) -> str:
+    """What becomes of a tool that not every client sees."""
+    return "asked" if item.code == "asked" else "hidden"

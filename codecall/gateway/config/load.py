@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from codecall.errors import OptionsError
 from codecall.gateway.config.codecall_toml import parse_own_options
@@ -292,11 +292,11 @@ def add_access_rules(
         added = {
             rule: tuple(glob for key in keys for glob in by_server.get(key, ())) for rule, by_server in rules.items()
         }
-        loosened: bool | tuple[str, ...] = access.destructive
+        loosened: bool | Literal["ask"] | tuple[str, ...] = access.destructive
         if destructive is True:
             loosened = True
         elif added["destructive"] and loosened is not True:
-            loosened = (*(loosened or ()), *added["destructive"])
+            loosened = (*(loosened if isinstance(loosened, tuple) else ()), *added["destructive"])
         return AccessOptions(
             allow=added["allow"] or access.allow,
             deny=(*access.deny, *added["deny"]),

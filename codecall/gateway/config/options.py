@@ -36,8 +36,9 @@ class AccessOptions(Options):
     """Not these, whatever `allow` says."""
     read_only: bool = False
     """Only tools that say they change nothing (`readOnlyHint`)."""
-    destructive: bool | Globs = False
-    """Tools that say they may destroy something (`destructiveHint` is given and true): all, those named, or none."""
+    destructive: bool | Literal["ask"] | Globs = "ask"
+    """Tools that say they may destroy something (`destructiveHint` is given and true): all, those named, or none.
+    `ask`: clients whose person can be asked see them, and each call is asked for; from others they are hidden."""
 
 
 class ServerOptions(Options):

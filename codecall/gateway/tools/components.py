@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, NamedTuple, Self, TypeAlias, cast
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 
 import mcp_types
 from fastmcp import Context
@@ -28,8 +28,30 @@ from codecall.gateway.upstream.session import set_header_parameters
 
 _NO_TASKS: Final = TaskConfig(mode="forbidden")
 
-AccessCheck: TypeAlias = Callable[[str], Awaitable[bool]]
-"""Whether the tool of that name may be used, by what its server says now; resolved_uri while it is connected."""
+AccessCheck: TypeAlias = Callable[[str, bool], Awaitable[bool]]
+"""Whether the tool of that name may be used, by what its server says now; and whether also if a person allows each call
+of it. Called while the server is connected."""
+
+
+class Asking(Protocol):
+    """Has a person allow calls of tools."""
+
+    def can_ask(self) -> bool:
+        """Whether the person behind the request that is being answered can be asked."""
+        ...
+
+    async def call(self, name: str, arguments: dict[str, Any], make: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        """Make a call once it has been allowed.
+
+        Args:
+            name: Name of the tool, as clients know it.
+            arguments: Its input.
+            make: Makes the call.
+
+        Raises:
+            ToolCallError: it has not been allowed.
+        """
+        ...
 
 
 class _ToolSource(NamedTuple):
@@ -38,6 +60,8 @@ class _ToolSource(NamedTuple):
     upstream: Upstream
     name: str
     check_access: AccessCheck | None
+    asking: Asking | None
+    """Has a person allow each call; None: nobody is asked."""
 
 
 class GatewayTool(Tool):
@@ -47,8 +71,16 @@ class GatewayTool(Tool):
     _source: _ToolSource = PrivateAttr()
 
     @classmethod
-    def from_mcp(cls, upstream: Upstream, tool: mcp_types.Tool, *, check_access: AccessCheck | None = None) -> Self:
-        """Make the tool that `upstream` lists as `tool`; `check_access` is called before each call."""
+    def from_mcp(
+        cls,
+        upstream: Upstream,
+        tool: mcp_types.Tool,
+        *,
+        check_access: AccessCheck | None = None,
+        asking: Asking | None = None,
+    ) -> Self:
+        """Make the tool that `upstream` lists as `tool`; before each call `asking` has it allowed, and `check_access`
+        is called."""
         # Every part was checked when the listing was read; hundreds are made when the gateway starts.
         component = cls.model_construct(
             name=tool.name,
@@ -62,7 +94,7 @@ class GatewayTool(Tool):
             tags=_tags(tool.meta),
             execution=tool.execution,
         )
-        component._source = _ToolSource(upstream, tool.name, check_access)
+        component._source = _ToolSource(upstream, tool.name, check_access, asking)
         return component
 
     async def run(self, arguments: dict[str, Any], context: Context | None = None) -> ToolResult:
@@ -70,13 +102,19 @@ class GatewayTool(Tool):
 
         Raises:
             ToolError: the server is down or too slow, which `__cause__` says; or `check_access` is against the call.
+            ToolCallError: no person has allowed the call.
             MCPError: the server answered with an error.
         """
+        if (asking := self._source.asking) is not None:
+            return await asking.call(self.name, arguments, lambda: self._call(arguments, context))
+        return await self._call(arguments, context)
+
+    async def _call(self, arguments: dict[str, Any], context: Context | None) -> ToolResult:
         context = context or get_context()
-        upstream, name, check_access = self._source
+        upstream, name, check_access, asking = self._source
         with raise_server_errors_as(ToolError):
             async with upstream.use(context) as call:
-                if check_access is not None and not await check_access(name):
+                if check_access is not None and not await check_access(name, asking is not None):
                     raise ToolError(
                         f"Server '{upstream.name}' does not list this tool any more, "
                         "or access rules hide it by what the server says of it now"

@@ -25,6 +25,7 @@ from codecall.catalog.entries import META_KEY
 from codecall.gateway.config.options import AccessOptions
 from codecall.gateway.tools.components import (
     AccessCheck,
+    Asking,
     GatewayPrompt,
     GatewayResource,
     GatewayTemplate,
@@ -59,9 +60,10 @@ ItemT = TypeVar("ItemT", mcp_types.Tool, mcp_types.Resource, mcp_types.ResourceT
 ComponentT = TypeVar("ComponentT")
 
 HideCode = Literal[
-    "not_allowed", "denied", "not_read_only", "destructive", "name", "size", "number", "shadows", "unusable"
+    "not_allowed", "denied", "not_read_only", "destructive", "asked", "name", "size", "number", "shadows", "unusable"
 ]
-"""Why a component is hidden. Access rules give the first four; nothing gets around the others."""
+"""Why a component is hidden. Access rules give the first five; nothing gets around the others. One that is `asked` for
+is hidden only from clients whose person cannot be asked."""
 
 
 ComponentKind = Literal["tool", "resource", "template", "prompt"]
@@ -93,9 +95,9 @@ class AccessRules:
         self._allow = None if options.allow is None else Patterns(options.allow)
         self._deny = Patterns(options.deny)
         self._read_only = options.read_only
-        self._destructive = (
-            options.destructive if isinstance(options.destructive, bool) else Patterns(options.destructive)
-        )
+        self._asks = options.destructive == "ask"
+        destructive = False if options.destructive == "ask" else options.destructive
+        self._destructive = destructive if isinstance(destructive, bool) else Patterns(destructive)
 
     def reason_to_hide(self, tool: mcp_types.Tool) -> HideReason | None:
         """Why this tool may not be used; None if it may."""
@@ -107,6 +109,9 @@ class AccessRules:
         if self._read_only and not (hints is not None and hints.read_only_hint is True):
             return HideReason("not_read_only", "access.read_only is set, and it does not say that it changes nothing")
         if hints is not None and hints.destructive_hint is True and not self._lets_destroy(tool.name):
+            if self._asks:
+                reason = "it says that it may destroy something; clients see it that can ask a person for each call"
+                return HideReason("asked", f"{reason}, or all where access.destructive allows it")
             return HideReason("destructive", "it says that it may destroy something; access.destructive allows it")
         return None
 
@@ -251,6 +256,10 @@ class VisibleComponents:
     templates: tuple[ResourceTemplate, ...] = ()
     prompts: tuple[Prompt, ...] = ()
     tool_by_name: Mapping[str, Tool] = field(default_factory=lambda: MappingProxyType[str, Tool]({}))
+    tools_with_asked: tuple[Tool, ...] = ()
+    """The tools for a client whose person can be asked: those above, and those that are asked for."""
+    asked_by_name: Mapping[str, Tool] = field(default_factory=lambda: MappingProxyType[str, Tool]({}))
+    """The tools that are asked for."""
     resource_by_uri: Mapping[str, Resource] = field(default_factory=lambda: MappingProxyType[str, Resource]({}))
     prompt_by_name: Mapping[str, Prompt] = field(default_factory=lambda: MappingProxyType[str, Prompt]({}))
     hidden: tuple[HiddenComponent, ...] = ()
@@ -265,7 +274,9 @@ def build_visible_components(
     listing: Listing,
     access: AccessRules,
     names: ReservedNames,
+    *,
     check_access: AccessCheck | None = None,
+    asking: Asking | None = None,
 ) -> VisibleComponents:
     """Build what clients see of `listing`. Takes some 20 µs for each tool: long ones are built in a thread.
 
@@ -275,6 +286,7 @@ def build_visible_components(
         access: which of its tools may be used.
         names: which names its tools and prompts may not have.
         check_access: called before calls of a tool for which access rules rest on what the server says of it.
+        asking: has a person allow calls of tools that are asked for; None: nobody can.
     """
     hidden: list[HiddenComponent] = []
     large = may_be_large(listing)
@@ -282,8 +294,17 @@ def build_visible_components(
     def hide(kind: ComponentKind) -> Callable[[str, HideReason], None]:
         return lambda name, refusal: hidden.append(HiddenComponent(upstream.name, kind, name, *refusal))
 
+    asked: dict[str, Tool] = {}
+
     def reason_to_hide(tool: mcp_types.Tool) -> HideReason | None:
-        return access.reason_to_hide(tool) or reserved_name(tool)
+        reason = access.reason_to_hide(tool)
+        if (reason is None or reason.code == "asked") and (reserved := reserved_name(tool)) is not None:
+            return reserved
+        if reason is not None and reason.code == "asked" and asking is not None:
+            asked[tool.name] = GatewayTool.from_mcp(
+                upstream, strip_reserved_meta(tool), check_access=check_access, asking=asking
+            )
+        return reason
 
     def reserved_name(item: mcp_types.Tool | mcp_types.Prompt) -> HideReason | None:
         return names.reason_to_hide(upstream.name, item.name)
@@ -320,9 +341,14 @@ def build_visible_components(
         make=lambda prompt: GatewayPrompt.from_mcp(upstream, prompt),
         hide=hide("prompt"),
     )
+    with_asked = tuple(
+        found for item in listing.tools if (found := tools.get(item.name) or asked.get(item.name)) is not None
+    )
     return VisibleComponents(
         listing=listing,
         tools=tuple(tools.values()),
+        tools_with_asked=with_asked if asked else tuple(tools.values()),
+        asked_by_name=asked,
         resources=tuple(resources.values()),
         templates=tuple(templates.values()),
         prompts=tuple(prompts.values()),
@@ -334,8 +360,8 @@ def build_visible_components(
         },
         prompt_by_name=prompts,
         hidden=tuple(hidden),
-        foreign=tuple(name for name in tools if names.is_foreign(upstream.name, name)),
-        tokens=estimate_tokens(estimate_characters(list(tools.values()))),
+        foreign=tuple(name for name in (*tools, *asked) if names.is_foreign(upstream.name, name)),
+        tokens=estimate_tokens(estimate_characters([*tools.values(), *asked.values()])),
     )
 
 

@@ -15,6 +15,7 @@ from fastmcp.utilities.versions import VersionSpec
 
 from codecall.catalog.uris import match_steps
 from codecall.gateway.config.options import AccessOptions
+from codecall.gateway.tools.components import Asking
 from codecall.gateway.tools.disk_cache import ListingCacheFile
 from codecall.gateway.tools.filter import AccessRules, HiddenComponent, ReservedNames
 from codecall.gateway.tools.refresher import ListingRefresher, OnChanged
@@ -39,6 +40,7 @@ class ServerProvider(Provider):
         names: which names its tools may not have.
         on_change: called with the kinds of lists that have changed.
         wait_for_first: asked whether this request has to wait for a server of which nothing is known yet.
+        asking: has a person allow calls of tools that are asked for; None: nobody can.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class ServerProvider(Provider):
         names: ReservedNames | None = None,
         on_change: OnChanged | None = None,
         wait_for_first: Callable[[], bool] = lambda: True,
+        asking: Asking | None = None,
     ) -> None:
         super().__init__()
         self.upstream: Final = upstream
@@ -59,15 +62,16 @@ class ServerProvider(Provider):
             cache_file=cache_file,
             names=names or ReservedNames(),
             on_change=on_change,
+            asking=asking,
         )
+        self._asking = asking
         self._wait_for_first = wait_for_first
 
     @property
     def codecall_tools(self) -> tuple[Tool, ...] | None:
-        """The tools before any transform: the same tuple until something changes; None while they are not known.
-        `codecall.catalog.cache.fingerprint` knows this attribute."""
-        visible = self._refresher.visible
-        return visible.tools if visible.listing is not None else None
+        """The tools before any transform, for the client of this request: the same tuple until something changes; None
+        while they are not known. `codecall.catalog.cache.fingerprint` knows this attribute."""
+        return self._tools() if self._refresher.visible.listing is not None else None
 
     @property
     def cache_file(self) -> ListingCacheFile | None:
@@ -106,7 +110,7 @@ class ServerProvider(Provider):
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The tools that may be used, under the names that their server gives them."""
+        """The tools that any client may use, under the names that their server gives them."""
         return self._refresher.visible.tools
 
     def load(self) -> None:
@@ -135,11 +139,23 @@ class ServerProvider(Provider):
 
     async def _list_tools(self) -> Sequence[Tool]:
         await self._refresher.wait_for_first_listing(self._wait_for_first)
-        return self._refresher.visible.tools
+        return self._tools()
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
         await self._refresher.wait_for_first_listing(self._wait_for_first)
-        return _if_version(self._refresher.visible.tool_by_name.get(name), version)
+        visible = self._refresher.visible
+        tool = visible.tool_by_name.get(name)
+        if tool is None and name in visible.asked_by_name and self._can_ask():
+            tool = visible.asked_by_name[name]
+        return _if_version(tool, version)
+
+    def _tools(self) -> tuple[Tool, ...]:
+        """The tools for the client of this request."""
+        visible = self._refresher.visible
+        return visible.tools_with_asked if visible.asked_by_name and self._can_ask() else visible.tools
+
+    def _can_ask(self) -> bool:
+        return self._asking is not None and self._asking.can_ask()
 
     async def _list_resources(self) -> Sequence[Resource]:
         await self._refresher.wait_for_first_listing(self._wait_for_first)

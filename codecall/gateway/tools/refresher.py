@@ -26,6 +26,7 @@ from typing import Final, TypeAlias
 from mcp import MCPError
 
 from codecall.errors import CodeCallError
+from codecall.gateway.tools.components import Asking
 from codecall.gateway.tools.disk_cache import ListingCacheFile
 from codecall.gateway.tools.filter import AccessRules, ReservedNames, VisibleComponents, build_visible_components
 from codecall.gateway.upstream.interface import Upstream
@@ -68,6 +69,7 @@ class ListingRefresher:
         cache_file: where its listing is kept; None: in memory only.
         names: which names its tools may not have.
         on_change: called with the kinds of lists that have changed.
+        asking: has a person allow calls of tools that are asked for; None: nobody can.
     """
 
     def __init__(
@@ -78,12 +80,14 @@ class ListingRefresher:
         cache_file: ListingCacheFile | None,
         names: ReservedNames,
         on_change: OnChanged | None,
+        asking: Asking | None = None,
     ) -> None:
         self._upstream = upstream
         self._access = access
         self.cache_file: Final = cache_file
         self._names = names
         self._on_change = on_change
+        self._asking = asking
         self.visible = VisibleComponents()
         """What clients see of the server."""
         self.error: CodeCallError | None = None
@@ -146,15 +150,19 @@ class ListingRefresher:
                 raise self.error
         return await self._fetch()
 
-    async def check_access(self, name: str) -> bool:
+    async def check_access(self, name: str, asked: bool = False) -> bool:
         """Whether the tool of that name may be used, by what the server has listed in this run; it is asked if need be.
+
+        Args:
+            name: of the tool.
+            asked: whether a person has allowed the call.
 
         Raises:
             CodeCallError: the server cannot be listed.
         """
         if not self._is_confirmed:
             await self._fetch(unless_confirmed=True)
-        return name in self.visible.tool_by_name
+        return name in self.visible.tool_by_name or (asked and name in self.visible.asked_by_name)
 
     async def _fetch(self, *, unless_confirmed: bool = False) -> Listing:
         """Ask the server; with `unless_confirmed` only if nobody else has done so while this waited."""
@@ -209,7 +217,14 @@ class ListingRefresher:
         return new
 
     def _build_components(self, listing: Listing) -> VisibleComponents:
-        visible = build_visible_components(self._upstream, listing, self._access, self._names, self.check_access)
+        visible = build_visible_components(
+            self._upstream,
+            listing,
+            self._access,
+            self._names,
+            check_access=self.check_access,
+            asking=self._asking,
+        )
         server = self._upstream.name
         if visible.foreign and visible.foreign != self._reported_foreign:
             names = ", ".join(display_name(name) for name in visible.foreign[:MAX_REPORTED])

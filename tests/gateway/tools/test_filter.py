@@ -29,7 +29,8 @@ def refused(options: dict[str, object], *tools: mcp_types.Tool) -> dict[str, str
 
 def test_everything_may_be_used_that_does_not_say_it_destroys():
     harmless = tool("a"), tool("b", read_only_hint=True), tool("c", destructive_hint=False), tool("d")
-    assert refused({}, *harmless, tool("e", destructive_hint=True)) == {"e": "destructive"}
+    assert refused({}, *harmless, tool("e", destructive_hint=True)) == {"e": "asked"}
+    assert refused({"destructive": False}, *harmless, tool("e", destructive_hint=True)) == {"e": "destructive"}
 
 
 def test_globs_allow_and_deny_and_denying_wins():
@@ -49,7 +50,7 @@ def test_read_only_wants_to_be_told_so():
 
 def test_a_tool_that_contradicts_itself_is_taken_for_destructive():
     both = tool("a", read_only_hint=True, destructive_hint=True)
-    assert refused({"read_only": True}, both) == {"a": "destructive"}
+    assert refused({"read_only": True}, both) == {"a": "asked"}
     assert refused({"read_only": True, "destructive": True}, both) == {}
 
 

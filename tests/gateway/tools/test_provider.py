@@ -288,7 +288,7 @@ async def test_rules_are_applied_to_each_listing_anew():
     await provider.refresh()
     assert await names_of(provider) == []
     assert await provider.get_tool("clean") is None
-    assert [(hidden.name, hidden.code) for hidden in provider.hidden] == [("clean", "destructive")]
+    assert [(hidden.name, hidden.code) for hidden in provider.hidden] == [("clean", "asked")]
 
 
 async def test_too_many_and_too_large_things_are_hidden_and_said(monkeypatch: pytest.MonkeyPatch):

@@ -318,9 +318,12 @@ def _server_check(
         return Check(SERVERS, name, "fail", f"{said} ({server})", advice)
     info = provider.listing.server_info
     reported = f"{info.name} {info.version}, " if info is not None else ""
-    hidden = sum(item.kind == "tool" for item in provider.hidden)
-    tools = f"{count_of(len(provider.tools), 'tool')}{f' and {hidden} hidden' if hidden else ''}"
-    advice = "codecall tools --all says why they are hidden." if hidden and not provider.tools else ""
+    codes = [item.code for item in provider.hidden if item.kind == "tool"]
+    asked, hidden = codes.count("asked"), len(codes) - codes.count("asked")
+    tools = count_of(len(provider.tools), "tool")
+    tools += f", {asked} asked for" if asked else ""
+    tools += f" and {hidden} hidden" if hidden else ""
+    advice = "codecall tools --all says why they are hidden." if codes and not provider.tools else ""
     detail = f"{reported}{tools}, started and listed in {elapsed_s:.1f} s ({server})"
     if provider.foreign:
         names = f"{display_name(provider.foreign[0])}{' and others' if len(provider.foreign) > 1 else ''}"

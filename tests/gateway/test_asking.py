@@ -1,0 +1,149 @@
+"""Tools that may destroy something: who sees them, and that no call of one is made which nobody has allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+
+from codecall import Decision
+from codecall.gateway.config.options import GatewayOptions
+from codecall.gateway.gateway import Gateway
+from tests.gateway.listing_servers import Listed, gateway, tool
+
+ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+ALWAYS: dict[str, Any] = {"expose": {"mode": "always"}}
+
+
+class Person:
+    """Gives one decision to each question."""
+
+    def __init__(self, decision: str) -> None:
+        self.decision = decision
+        self.questions: list[str] = []
+
+    async def __call__(self, message: str, *_: object) -> dict[str, str]:
+        self.questions.append(message)
+        return {"decision": self.decision}
+
+
+def disk(folder: Path, name: str = "disk") -> Listed:
+    """A server with a tool that reads and one that destroys."""
+    server = Listed(folder, name)
+    server.say(tool("look", "Looks at a file", readOnlyHint=True), tool("wipe", "Wipes a file", destructiveHint=True))
+    return server
+
+
+async def structured(client: Client[Any], name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    result = await client.call_tool(name, arguments, raise_on_error=False)
+    return result.structured_content or {"error": str(result.content), "status": "error"}
+
+
+@ERAS
+@pytest.mark.parametrize("said", ["allow this call", "deny"])
+async def test_a_client_that_can_ask_sees_them_and_each_call_is_asked_for(tmp_path: Path, mode: Any, said: str) -> None:
+    server, person = disk(tmp_path), Person(said)
+    async with (
+        gateway(tmp_path, server, **ALWAYS) as gate,
+        Client(gate.server, mode=mode, elicitation_handler=person) as client,
+        Client(gate.server, mode=mode) as other,
+    ):
+        for each in (client, other, client):
+            found = await structured(each, "codecall_search", {"query": "file"})
+            assert ("disk_wipe" in [hit["name"] for hit in found["tools"]]) is (each is client)
+        ran = await structured(client, "codecall_execute", {"script": "return disk.wipe({ path: 'a' })"})
+        invoked = await structured(client, "codecall_invoke", {"tool": "disk_wipe", "input": {"path": "b"}})
+        direct = await client.call_tool("disk_wipe", {"path": "c"}, raise_on_error=False)
+        allowed = said != "deny"
+        assert [ran["status"] == "ok", invoked["status"] == "ok", not direct.is_error] == [allowed] * 3
+        assert [question.count("Tool: disk_wipe\nServer: disk\n") for question in person.questions] == [1, 1, 1]
+        assert (await structured(client, "codecall_execute", {"script": "return disk.look({})"}))["status"] == "ok"
+        assert len(person.questions) == 3
+        for name, arguments in (
+            ("codecall_execute", {"script": "return callTool('disk_wipe', {})"}),
+            ("codecall_invoke", {"tool": "disk_wipe", "input": {}}),
+            ("disk_wipe", {}),
+        ):
+            assert (await structured(other, name, arguments))["status"] in ("error", "tool_error", "illegal_access")
+    assert server.asked.count("tools/call") == 1 + 3 * allowed
+
+
+@ERAS
+async def test_where_the_tools_themselves_are_listed_a_plain_call_is_asked_for(tmp_path: Path, mode: Any) -> None:
+    server, person = disk(tmp_path), Person("deny")
+    async with (
+        gateway(tmp_path, server) as gate,
+        Client(gate.server, mode=mode, elicitation_handler=person) as client,
+        Client(gate.server, mode=mode) as other,
+    ):
+        assert [each.name for each in await client.list_tools()] == ["disk_look", "disk_wipe"]
+        assert [each.name for each in await other.list_tools()] == ["disk_look"]
+        refused = await client.call_tool("disk_wipe", {}, raise_on_error=False)
+        assert refused.is_error
+        assert "a person denied it" in str(refused.content)
+    assert "tools/call" not in server.asked
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ({"access": {"destructive": False}}, False),
+        ({"access": {"destructive": True}}, True),
+        ({"codecall": {"approvals": {"rules": [], "ask_client": False}}}, False),
+        ({"expose": {"mode": "never"}}, False),
+    ],
+)
+async def test_what_the_configuration_says_counts(tmp_path: Path, options: dict[str, Any], shown: bool) -> None:
+    server, person = disk(tmp_path), Person("deny")
+    async with (
+        gateway(tmp_path, server, **options) as gate,
+        Client(gate.server, mode="legacy", elicitation_handler=person) as client,
+    ):
+        assert ("disk_wipe" in [each.name for each in await client.list_tools()]) is shown
+        assert (not (await client.call_tool("disk_wipe", {}, raise_on_error=False)).is_error) is shown
+    assert person.questions == []
+
+
+async def test_rules_of_the_operator_decide_first_and_only_such_servers_are_asked_for(tmp_path: Path) -> None:
+    one, two, person = disk(tmp_path, "one"), disk(tmp_path, "two"), Person("allow this call")
+    servers = {"one": one.options, "two": {**two.options, "access": {"destructive": True}}}
+    rules = [{"tools": ["one_wipe"], "input": {"properties": {"path": {"const": "/"}}}, "action": "deny"}]
+    options = {"servers": servers, "cache_dir": False, "codecall": {"approvals": rules}, **ALWAYS}
+    async with (
+        Gateway(GatewayOptions.read(options, where="")) as gate,
+        Client(gate.server, mode="legacy", elicitation_handler=person) as client,
+    ):
+        denied = await structured(client, "codecall_invoke", {"tool": "one_wipe", "input": {"path": "/"}})
+        assert denied["error"]["code"] == "ACCESS_DENIED"
+        script = "return Promise.all([one.wipe({ path: 'a' }), two.wipe({ path: 'a' })])"
+        assert (await structured(client, "codecall_execute", {"script": script}))["status"] == "ok"
+    assert [question.split("\n")[2] for question in person.questions] == ["Tool: one_wipe"]
+
+
+async def test_an_approver_decides_where_the_client_cannot_ask(tmp_path: Path) -> None:
+    server = disk(tmp_path)
+
+    async def approver(_: object) -> Decision:
+        return Decision.once()
+
+    options = {"codecall": {"approvals": {"rules": [], "approver": approver}}}
+    async with gateway(tmp_path, server, **options, **ALWAYS) as gate, Client(gate.server, mode="legacy") as client:
+        assert (await structured(client, "codecall_invoke", {"tool": "disk_wipe", "input": {}}))["status"] == "ok"
+
+
+async def test_a_tool_that_becomes_destructive_is_not_called_unasked(tmp_path: Path) -> None:
+    server, person = disk(tmp_path), Person("allow this call")
+    async with gateway(tmp_path, server) as gate:
+        await gate.refresh()
+    server.say(tool("look", "Looks at a file", destructiveHint=True))
+    async with (
+        gateway(tmp_path, server) as gate,
+        Client(gate.server, mode="legacy", elicitation_handler=person) as client,
+    ):
+        refused = await client.call_tool("disk_look", {}, raise_on_error=False)
+        assert refused.is_error
+        assert (person.questions, server.asked.count("tools/call")) == ([], 0)
+        assert not (await client.call_tool("disk_look", {}, raise_on_error=False)).is_error
+    assert len(person.questions) == 1
