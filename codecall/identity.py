@@ -3,7 +3,8 @@
 The caller (`client_key`) is identified by what it cannot change to escape its limits:
 
     authenticated                      issuer and subject of the token, else its client id. Not the client id first:
-                                       with dynamic registration a user can have as many as they like. A token
+                                       with dynamic registration a user can have as many as they like. Of a
+                                       `MultiAuth`, the source that has verified the token belongs to it. A token
                                        with neither is a caller of its own, but where rates are counted.
     HTTP, anonymous                    the address of the peer (for IPv6 its /64 network). Not the session id: a new
                                        session is free, and on 2026-07-28 connections every request has a new one.
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import json
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -43,7 +45,7 @@ Per: TypeAlias = Literal["caller", "session", "client", "subject", "tenant", "gl
     caller   the default: whoever calls, as the top of this file says
     session  the MCP session: fair shares for several sessions of one caller, no protection, because sessions are free
     client   the client id of the token: the application, whoever uses it
-    subject  issuer and subject of the token: the user, whatever application they use
+    subject  source, issuer and subject of the token: the user, whatever application they use
     tenant   what the option `tenant` gives
     global   everybody together
 
@@ -113,7 +115,7 @@ async def rate_limit_key(per: Per, context: Context | None, tenant: Tenant | Non
 def _hash(parts: tuple[str, ...]) -> str:
     if parts[0] == _SUBMITTED:
         return parts[1]
-    return hashlib.blake2b("\x00".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return hashlib.blake2b("\x00".join(parts).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def _client(context: Context | None) -> tuple[str, ...]:
@@ -135,17 +137,38 @@ def _client(context: Context | None) -> tuple[str, ...]:
 
 
 def _token_subject(token: AccessToken) -> tuple[str, ...]:
+    issuer = (*_sources(token), str(token.claims.get("iss", "")))
     subject: object = token.subject or token.claims.get("sub")
     if subject:
-        return "subject", str(token.claims.get("iss", "")), str(subject)
-    return "client", str(token.claims.get("iss", "")), token.client_id
+        return "subject", *issuer, str(subject)
+    return "client", *issuer, token.client_id
+
+
+def _sources(token: AccessToken) -> tuple[str, ...]:
+    """The names of the sources that have verified a token of FastMCP's `MultiAuth`, the outermost first: two sources
+    may give one subject to two people.
+
+    `MultiAuth` writes them into the client's id, as JSON, in front of the id that the source gave, which is left out: a
+    user may have many. One that is written in another way is a source as a whole: better too many callers than one for
+    two people.
+    """
+    names: list[str] = []
+    client_id = token.client_id
+    while token.original_client_id is not None and client_id != token.original_client_id:
+        try:
+            source, client_id, *_ = cast("list[str]", json.loads(client_id))
+        except (TypeError, ValueError):
+            return *names, str(client_id)
+        names.append(str(source))
+    return tuple(names)
 
 
 def _names_nobody(token: AccessToken) -> bool:
     """Whether neither a subject nor a client is known. FastMCP's verifiers then call the client `unknown`."""
     if token.subject or token.claims.get("sub"):
         return False
-    return not token.client_id or (token.client_id == "unknown" and token.claims.get("client_id") != "unknown")
+    client_id = token.original_client_id or token.client_id
+    return not client_id or (client_id == "unknown" and token.claims.get("client_id") != "unknown")
 
 
 def _session(context: Context | None) -> tuple[str, ...]:

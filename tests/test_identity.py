@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 from fastmcp import Client, Context, FastMCP
+from fastmcp.server.auth import AccessToken, MultiAuth
 from fastmcp.server.auth.providers.jwt import JWTVerifier, RSAKeyPair, StaticTokenVerifier
 from fastmcp.server.dependencies import get_access_token, get_context
 from fastmcp.utilities.tests import asgi_server
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 
 from codecall import OptionsError, RateLimitPlugin
 from codecall.identity import client_key
@@ -88,6 +91,78 @@ async def test_tokens_that_name_nobody_have_nothing_in_common_but_a_rate() -> No
                 passed.append(await may(client))
     assert len({*owners.values()}) == len(owners) == 5
     assert passed == [True, False, False, True, True, True]
+
+
+async def test_a_subject_of_two_sources_is_two_people() -> None:
+    def source(*tokens: str, **claims: str) -> StaticTokenVerifier:
+        return StaticTokenVerifier(
+            {token: {"client_id": f"app of {token}", "scopes": [], **claims} for token in tokens}
+        )
+
+    numbered = {"sub": "4711"}
+    inner = MultiAuth(verifiers={"github": source("inner", "inner-2", **numbered)})
+    sources = {
+        "github": source("github", "github-2", **numbered),
+        "discord": source("discord", **numbered),
+        "inner": inner,
+        '["github"]': source("quoted", **numbered),
+    }
+    mcp = FastMCP[Any]("crm", auth=MultiAuth(verifiers=sources))
+
+    @mcp.tool
+    def owner() -> str:
+        return client_key(get_context())
+
+    owners: dict[str, str] = {}
+    async with asgi_server(mcp) as running:
+        for token in ("github", "github-2", "discord", "inner", "inner-2", "quoted"):
+            async with running.client(auth=token) as client:
+                owners[token] = (await client.call_tool("owner", {})).data
+    assert owners["github"] == owners["github-2"]
+    assert owners["inner"] == owners["inner-2"]
+    assert len({*owners.values()}) == 4
+
+
+async def test_tokens_of_a_source_that_name_nobody_are_callers_of_their_own() -> None:
+    keys = RSAKeyPair.generate()
+    mcp = FastMCP[Any]("crm", auth=MultiAuth(verifiers={"keys": JWTVerifier(public_key=keys.public_key)}))
+
+    @mcp.tool
+    def owner() -> str:
+        return client_key(get_context())
+
+    owners: set[str] = set()
+    async with asgi_server(mcp) as running:
+        for number in ("1", "2"):
+            async with running.client(auth=keys.create_token(subject="", additional_claims={"jti": number})) as client:
+                owners.add((await client.call_tool("owner", {})).data)
+    assert len(owners) == 2
+
+
+@pytest.mark.parametrize("written", ["github/4711", "7", "[1]", '["a", ["b"]]', "{}", ""])
+def test_a_source_that_is_written_otherwise_separates_its_callers(written: str) -> None:
+    def key(client_id: str) -> str:
+        token = AccessToken(token="t", client_id=client_id, scopes=[], subject="4711", original_client_id="app")
+        reset = auth_context_var.set(AuthenticatedUser(token))
+        try:
+            return client_key(None)
+        finally:
+            auth_context_var.reset(reset)
+
+    assert len({key(written), key("other"), key("app")}) == 3
+
+
+def test_subjects_that_no_text_can_hold_stay_apart() -> None:
+    def key(subject: str) -> str:
+        reset = auth_context_var.set(
+            AuthenticatedUser(AccessToken(token="t", client_id="a", scopes=[], subject=subject))
+        )
+        try:
+            return client_key(None)
+        finally:
+            auth_context_var.reset(reset)
+
+    assert key("a\ud800") != key("a?")
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
