@@ -143,7 +143,8 @@ HOUSE = {
     "traces": Row(f"{SHARED} audit"),
     "client": Row(f"{SHARED} gateway plugin sandbox.languages", f"{MCP} langchain_core"),
     "cli": Row(
-        f"{SHARED} composite gateway plugin sandbox server telemetry traces", "anyio cyclopts fastmcp platformdirs rich"
+        f"{SHARED} audit.sinks composite gateway plugin sandbox server telemetry testing.recording traces",
+        "anyio cyclopts fastmcp platformdirs rich yaml",
     ),
 }
 """A module belongs to the row with the longest name that fits its own. At the root each module has a row, so that a new

@@ -51,10 +51,10 @@ EVENTS: Final = (
     EventSpec(
         "codecall.execute.start",
         "A run begins. `tool` is what the client called, `language` javascript, starlark, or workflow, of a composite "
-        "tool; `allowed_tools` is their number; `script` only with `include_arguments`.",
+        "tool; `allowed_tools` is their number; `script` and `context` only with `include_arguments`.",
         (
             *("script_sha256", "script_chars", "context_bytes", "preset", "allowed_tools", "dry_run"),
-            *("resumed_from", "tool", "language", "script"),
+            *("resumed_from", "tool", "language", "script", "context"),
         ),
     ),
     EventSpec(
@@ -185,10 +185,18 @@ class RunDetails:
     tool: str = "codecall:execute"
     """The tool that runs it."""
     language: ScriptLanguage = "javascript"
+    context: Mapping[str, object] | None = None
+    """What the script sees as `codecallContext`, or as its variables."""
 
 
-def start_fields(run: RunDetails, script: str | None) -> Fields:
-    """Returns the fields of the start of a run. `script` is its text without credentials; None leaves it out."""
+def start_fields(run: RunDetails, script: str | None, redact: Callable[[object], object] = redact_value) -> Fields:
+    """Returns the fields of the start of a run.
+
+    Args:
+        run: the run.
+        script: its text without credentials; None leaves it and the context out.
+        redact: returns the form in which the context is recorded.
+    """
     fields: Fields = {
         "script_sha256": sha256(run.script),
         "script_chars": len(run.script),
@@ -202,6 +210,8 @@ def start_fields(run: RunDetails, script: str | None) -> Fields:
     }
     if script is not None:
         fields["script"] = script
+        if run.context:
+            fields["context"] = redact(run.context)
     return fields
 
 

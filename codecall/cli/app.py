@@ -32,6 +32,7 @@ COMMANDS: Final = (
     ("run", SCRIPTS, "Run a script over the servers' tools."),
     ("check", SCRIPTS, "Say what is wrong with scripts or composite tools, without running them."),
     ("composite", SCRIPTS, "List, check or run composite tools: workflows that are served as tools."),
+    ("promote", SCRIPTS, "Make a composite tool of a recorded run, with a test that replays it."),
     ("trace", SCRIPTS, "Show the runs in a server's records, or turn one into a page."),
     ("policy", SCRIPTS, "Print the language: what scripts may use, what not, and the limits."),
     ("presets", SCRIPTS, "Compare presets: limits and language, side by side."),

@@ -52,6 +52,7 @@ COMMAND_CODES: Final[dict[str, str]] = {
     "EXISTS_ALREADY": "What would be written is there already.",
     "NOT_FOUND": "There is nothing of that name.",
     "NOTHING_FOUND": "There is nothing to work on.",
+    "NOT_REPLAYABLE": "A run cannot be made again from its record.",
     "INTERRUPTED": "Ctrl-C ended the command.",
     "BUG": "A fault of CodeCall itself; the traceback is on stderr.",
 }

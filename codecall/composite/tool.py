@@ -215,6 +215,7 @@ class _Leg:
             resume_from=resume_from,
             tool=self._workflow.name,
             workflow=True,
+            context=self._state.params,
         )
         limit_ms = int(self._workflow.timeout_s * 1000) + 1
         view = self._runtime.view(self._context)

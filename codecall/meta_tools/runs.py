@@ -289,6 +289,7 @@ def _observers(runtime: Runtime, info: RunInfo, progress: RunObserver | None) ->
             request.resume_from,
             request.tool,
             request.language,
+            request.context,
         )
         if runtime.audit.enabled:
             observers.append(RunRecord(runtime.audit, details))

@@ -201,7 +201,8 @@ class ScriptEnclave:
         Raises:
             OptionsError: a key of `context` cannot be a variable.
         """
-        stubs = {str(tool["name"]): tool for tool in self._stubs.tool_descriptions()}
+        stubs: dict[str, dict[str, object]] = {name: {} for name in self._stubs.recorded}
+        stubs |= {str(tool["name"]): tool for tool in self._stubs.tool_descriptions()}
         check_variables(options.get("context") or {}, stubs)
         known = starlark_terms(script, stubs)
         names = {function.name for function in known.functions}

@@ -95,6 +95,8 @@ class Trace:
     """As in the envelope, or `cancelled`; `unfinished` while it runs, and where the record ends before the run."""
     script: str | None = None
     """The text with credentials masked; None if the record has only its hash."""
+    context: TraceValue = TraceValue()
+    """What the script saw as its context."""
     script_sha256: str | None = None
     script_chars: int | None = None
     duration_ms: float | None = None
@@ -171,6 +173,7 @@ def build_trace(builder: TraceBuilder) -> Trace:
         preset=_text(start, "preset"),
         status=_text(end, "status") or "unfinished",
         script=_text(start, "script"),
+        context=_value(start, "context", _integer(start, "context_bytes")),
         script_sha256=_text(start, "script_sha256"),
         script_chars=_integer(start, "script_chars"),
         duration_ms=_number(end, "duration_ms"),

@@ -120,7 +120,11 @@ class _RunRecorder(RunObserver):
             if call.record.outcome == "ok":
                 fields["result"] = masked(call.result_json, call.record.result_chars)
             builder.calls.append(fields)
-        builder.start = start_fields(self.run, redact_script(self.run.script, masker))
+        builder.start = start_fields(
+            self.run,
+            redact_script(self.run.script, masker),
+            lambda data: redact_value(data, VALUE_BOUNDS, masker),
+        )
         if "status" in self._end_fields:
             lines = [(at_ms, redact_script(line, masker)) for at_ms, line in console]
             builder.end = dict(self._end_fields)

@@ -46,11 +46,11 @@ async def test_the_fields_of_real_events_are_the_listed_ones(with_values: bool):
     CodeCallPlugin.init(audit=audit, approvals=approvals, flows=flows).install(server)
     async with Client(server) as client:
         for script in SCRIPTS:
-            arguments = {"script": script, "allowedTools": ["sum", "fail"]}
+            arguments = {"script": script, "context": {"a": 1}, "allowedTools": ["sum", "fail"]}
             await client.call_tool("codecall:execute", arguments)
         await client.call_tool("codecall:invoke", {"tool": "sum", "input": {"a": 1}})
         await client.call_tool("codecall:invoke", {"tool": "__private", "input": {}})
-    values = {"script", "input", "result", "console", "warnings", "error"}
+    values = {"script", "context", "input", "result", "console", "warnings", "error"}
     needs_a_store = {"resumed_from"}
     for event in EVENTS[:-1]:  # the last is told of sinks that lose events
         listed = set(event.fields)

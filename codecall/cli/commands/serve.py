@@ -52,6 +52,10 @@ def serve(
     traces: Annotated[
         Path | None, Parameter(group=_REACHED, help="A folder that gets a page of each run of a script.")
     ] = None,
+    records: Annotated[
+        Path | None,
+        Parameter(group=_REACHED, help="A file that gets the record of each run, for `codecall trace` and `promote`."),
+    ] = None,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Parameter(group=_REACHED, help="What is logged, to standard error."),
@@ -72,8 +76,8 @@ def serve(
     )
     reached = {"transport": transport, "host": host, "port": port}
     options = _changed(options, reached, expose, preset, canonical=canonical_names)
-    if traces is not None:
-        options = _with_traces(options, traces.expanduser().absolute())
+    if traces is not None or records is not None:
+        options = _with_records(options, traces, records)
     if options.serve.transport == "stdio" and (unused := [word for word in ("host", "port") if reached[word]]):
         said = " and ".join(f"--{word}" for word in unused)
         output.warn(f"warning: {said}: not used over stdio; --transport http listens there")
@@ -102,26 +106,37 @@ def _changed(
     return options.model_copy(update={**changed, "codecall": plugin})
 
 
-_SHOWN_ON_PAGES: Final = ("sinks", "include_arguments", "includeArguments", "include_results", "includeResults")
-"""Options of the records, in both spellings, that pages of runs decide."""
+_SHOWN_IN_RECORDS: Final = ("sinks", "include_arguments", "includeArguments", "include_results", "includeResults")
+"""Options of the records, in both spellings, that pages and records of runs decide."""
 
 
-def _with_traces(options: GatewayOptions, folder: Path) -> GatewayOptions:
-    """The options with records of runs that go to pages in `folder`, scripts and values included.
+def _with_records(options: GatewayOptions, traces: Path | None, records: Path | None) -> GatewayOptions:
+    """The options with records of runs that go to pages in a folder, to a file, or to both, with all values.
 
     Raises:
         CodeCallError: the folder cannot be created.
     """
+    from codecall.audit.sinks import JsonLinesSink
     from codecall.errors import CodeCallError
     from codecall.files import make_private_folders
     from codecall.traces.records import TraceSink
 
+    sinks: list[object] = []
+    folder = (traces or Path()).expanduser().absolute()
     try:
-        make_private_folders(folder)
-        sink = TraceSink(folder)
+        if traces is not None:
+            make_private_folders(folder)
+            sinks.append(TraceSink(folder))
+        if records is not None:
+            folder = records.expanduser().absolute()
+            sinks.append(JsonLinesSink(folder, max_bytes=_MAX_RECORDS, backups=1))
     except OSError as failure:
         raise CodeCallError(f"Cannot write to {folder}: {failure.strerror}", code="CANNOT_WRITE") from None
     audit = cast("Mapping[str, object]", options.codecall.get("audit") or {})
-    shown = {"sinks": [sink], "include_arguments": True, "include_results": True}
-    kept = {name: value for name, value in audit.items() if name not in _SHOWN_ON_PAGES}
+    shown = {"sinks": sinks, "include_arguments": True, "include_results": True}
+    kept = {name: value for name, value in audit.items() if name not in _SHOWN_IN_RECORDS}
     return options.model_copy(update={"codecall": {**options.codecall, "audit": {**kept, **shown}}})
+
+
+_MAX_RECORDS: Final = 256 * 1024 * 1024
+"""Bytes of the file of records; then it is moved away, and the one before is dropped."""

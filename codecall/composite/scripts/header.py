@@ -61,6 +61,16 @@ def read_header(file: Path, text: str) -> Document | None:
     return documents[0] if documents else Document(None, {})
 
 
+def end_of_header(text: str, suffix: str) -> int:
+    """Where the comment ends in which a script has a header; 0 if it has none."""
+    language = LANGUAGES[suffix]
+    lines = _first_comment(text, language)
+    if [line.strip() for line in lines].count("---") < 2:
+        return 0
+    block = _BLOCK.match(text) if language == "javascript" else None
+    return block.end() if block is not None else sum(len(line) + 1 for line in text.split("\n")[: len(lines)])
+
+
 def _first_comment(text: str, language: str) -> list[str]:
     """The lines of a file up to the end of the comment that it begins with, without the marks of the comment."""
     block = _BLOCK.match(text) if language == "javascript" else None

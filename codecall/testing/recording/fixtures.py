@@ -207,6 +207,7 @@ def _replay_broker(tape: Tape, tool_stub: Stubs, item: pytest.Item) -> Any:
     if problem:  # here, outside of the handler: pytest would report the handled exception as well
         pytest.fail(problem, pytrace=False)
     replay = tape.replay = Replay(entries, names=tape.names, ordered=tape.ordered)
+    tool_stub.recorded = tuple(dict.fromkeys(entry.name for entry in entries if entry.kind == "tool"))
 
     def on_unrecorded(request: RecordedCall) -> None:
         text = describe_unrecorded(request, replay, ordered=tape.ordered)

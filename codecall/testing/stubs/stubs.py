@@ -65,6 +65,8 @@ class Stubs:
         """The calls so far, and what is wrong with them."""
         self.upstream: ToolBroker | None = None
         """The broker that answers calls without a stub; None lets such a call fail the test."""
+        self.recorded: tuple[str, ...] = ()
+        """The names of the tools in the recording that `upstream` replays."""
 
     @suggest_arguments("tool_stub")
     def __call__(

@@ -1,0 +1,258 @@
+"""Makes a composite tool of a recorded run: its script with a header, and a test that replays the calls it made.
+
+The script is run once more before anything is written, against the answers in the record: what is written gives the
+result that the run gave.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from codecall.cli.literals import with_parameters
+from codecall.errors import CodeCallError, ToolCallError
+from codecall.presets import PRESET_NAMES
+from codecall.redaction.masking import unnumbered
+from codecall.testing.recording.brokers import NOT_RECORDED, RecordingBroker
+from codecall.testing.recording.cassette import RecordedCall, Replay, format_recording
+
+if TYPE_CHECKING:
+    from codecall.envelopes import ExecutionResult
+    from codecall.testing.recording.cassette import RequestKind
+    from codecall.traces.model import Trace, TraceCall, TraceValue
+
+JsonObject = dict[str, Any]
+
+_CUT: Final = ({"__truncated"}, {"__unreadable"})
+"""What stands in a record for what is not in it."""
+_CALLED: Final = frozenset({"tool", "resource", "prompt"})
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
+_DEPTH: Final = 2
+"""Objects within each other that schemas tell the fields of."""
+_TYPES: Final[Mapping[type, str]] = {bool: "boolean", int: "integer", float: "number", str: "string"}
+
+
+class PromotedScript(NamedTuple):
+    """The files of a composite tool made of a run, by their names, in the order in which they are shown."""
+
+    files: Mapping[str, str]
+    parameters: tuple[str, ...]
+    tools: tuple[str, ...]
+    """What it may use."""
+
+
+async def promote_run(trace: Trace, name: str, description: str, literals: Mapping[str, object]) -> PromotedScript:
+    """Make a composite tool of a run.
+
+    Args:
+        trace: The run, from its record.
+        name: The name of the tool.
+        description: What it does.
+        literals: Values in the script that become parameters, by the names of these.
+
+    Raises:
+        CodeCallError: the record has not all of the run, the script has not such a literal, or does something else when
+            it is run again.
+    """
+    script, context = _script_of(trace), _context_of(trace)
+    for key in literals:
+        if key in context:
+            raise CodeCallError(f"--parameter {key}: the run has an argument of that name", code="USAGE")
+        if _VARIABLE.fullmatch(key) is None:
+            raise CodeCallError(f"--parameter {key!r:.80}: is no name of a variable", code="USAGE")
+    starlark = trace.language == "starlark"
+    script = with_parameters(script, literals, starlark=starlark)
+    params = {**context, **literals}
+    tools = tuple(dict.fromkeys(call.name for call in trace.calls))
+    header = _header(name, description, params, trace.result.data, tools)
+    text = f"{_commented(header, starlark=starlark)}{script.strip()}\n"
+    result, recording = await _replayed(text, trace, params, tools)
+    if unnumbered(_canonical(result.value)) != unnumbered(_canonical(trace.result.data)):
+        raise _not_replayable(trace, "run again with the recorded answers, the script gives another result")
+    suffix = ".star" if starlark else ".js"
+    test = _test(trace, name, suffix, params, result.value)
+    files = {f"{name}{suffix}": text, f"{name}.recording.json": recording, f"test_{_identifier(name)}.py": test}
+    return PromotedScript(files, tuple(params), tools)
+
+
+def _script_of(trace: Trace) -> str:
+    if trace.language == "workflow":
+        raise _not_replayable(trace, "it is a run of a composite tool already")
+    if trace.status != "ok":
+        raise _not_replayable(trace, f"it ended with the status {trace.status}")
+    if trace.dry_run or trace.script is None:
+        why = "it was a dry run" if trace.dry_run else "the record has no script"
+        raise _not_replayable(trace, why)
+    if not trace.result.available or _is_cut(trace.result.data):
+        raise _not_replayable(trace, "the record has not all of its result")
+    for call in trace.calls:
+        if call.called not in _CALLED:
+            raise _not_replayable(trace, f"call {call.number} reads a kept result")
+        values = [call.input, *([call.result] if call.outcome == "ok" else [])]
+        if any(not value.available or _is_cut(value.data) for value in values):
+            raise _not_replayable(trace, f"the record has not all of call {call.number}, {call.name}")
+    return _without_header(_without_fence(trace.script), starlark=trace.language == "starlark")
+
+
+def _context_of(trace: Trace) -> JsonObject:
+    context: TraceValue = trace.context
+    if not context.available:
+        if context.chars:
+            raise _not_replayable(trace, "the record has not its context")
+        return {}
+    if _is_cut(context.data) or not isinstance(context.data, Mapping):
+        raise _not_replayable(trace, "the record has not all of its context")
+    return dict(cast("Mapping[str, Any]", context.data))
+
+
+def _not_replayable(trace: Trace, why: str) -> CodeCallError:
+    return CodeCallError(
+        f"The run {trace.run_id} cannot be promoted: {why}",
+        code="NOT_REPLAYABLE",
+        hint="Record with include_arguments and include_results, and promote a run of a script that succeeded.",
+    )
+
+
+def _is_cut(value: object) -> bool:
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[str, object]", value)
+        return set(mapping) in _CUT or any(map(_is_cut, mapping.values()))
+    return isinstance(value, (list, tuple)) and any(map(_is_cut, cast("list[object]", value)))
+
+
+def _without_fence(script: str) -> str:
+    from codecall.sandbox.agentscript.validate import without_fence
+
+    return without_fence(script)
+
+
+def _without_header(script: str, *, starlark: bool) -> str:
+    """The script without the header of the composite tool that it was."""
+    from codecall.composite.scripts.header import end_of_header
+
+    return script[end_of_header(script, ".star" if starlark else ".js") :]
+
+
+async def _replayed(
+    script: str, trace: Trace, params: JsonObject, tools: tuple[str, ...]
+) -> tuple[ExecutionResult, str]:
+    """The result of the script with the recorded answers, and the recording of what it called and looked up."""
+    from codecall.options import SanitizationOptions
+    from codecall.sandbox.callbacks import CallbackBroker
+    from codecall.sandbox.enclave import Enclave
+    from codecall.sandbox.languages import starlark_terms
+
+    replay = Replay([_recorded(call) for call in trace.calls])
+    entries: list[RecordedCall] = []
+
+    def answer(request: RecordedCall) -> object:
+        found = replay.take(request)
+        if found is None:
+            raise ToolCallError(f"{request.name} was not called like this", tool_name=request.name, code=NOT_RECORDED)
+        if found.error is not None:
+            raise ToolCallError(str(found.error["message"]), tool_name=request.name, code=str(found.error["code"]))
+        return found.value
+
+    async def call(name: str, arguments: JsonObject) -> object:
+        return answer(RecordedCall("tool", name, arguments))
+
+    async def read(uri: str) -> object:
+        return answer(RecordedCall("resource", uri))
+
+    async def prompt(name: str, arguments: JsonObject) -> object:
+        return answer(RecordedCall("prompt", name, arguments))
+
+    known = [{"name": name, "appId": _app_of(name, script)} for name in tools]
+    starlark = trace.language == "starlark"
+    broker = CallbackBroker(call, known, None, SanitizationOptions(), resource_handler=read, prompt_handler=prompt)
+    preset = trace.preset if trace.preset in PRESET_NAMES else None
+    async with Enclave(preset, pool={"min_workers": 0, "max_workers": 1}, starlark=starlark) as enclave:
+        result = await enclave.run(
+            script,
+            RecordingBroker(broker, entries),
+            context=params,
+            starlark=starlark_terms(script, {name: {} for name in tools}) if starlark else None,
+        )
+    if result.error is not None:
+        raise _not_replayable(trace, f"run again with the recorded answers, the script fails: {result.error.message}")
+    if replay.unused:
+        left = ", ".join(entry.name for entry in replay.unused[:3])
+        raise _not_replayable(trace, f"run again with the recorded answers, the script does not call {left}")
+    return result, format_recording(entries)
+
+
+def _app_of(tool: str, script: str) -> str:
+    """The namespace that a script calls a tool by, which the record does not say: what stands before its name in the
+    script, else in the name itself."""
+    before = re.search(rf"\b([A-Za-z_]\w*)\.{re.escape(tool)}\b", script)
+    return before[1] if before is not None else re.split(r"[\W_]", tool, maxsplit=1)[0]
+
+
+def _recorded(call: TraceCall) -> RecordedCall:
+    failed: dict[str, object] = {"code": call.code or ToolCallError.code, "message": "It failed"}
+    error = None if call.outcome == "ok" else failed
+    given = cast("Mapping[str, object]", call.input.data or {})
+    return RecordedCall(cast("RequestKind", call.called), call.name, dict(given), call.result.data, error)
+
+
+def _header(name: str, description: str, params: JsonObject, result: object, tools: tuple[str, ...]) -> JsonObject:
+    parameters: JsonObject = {"type": "object", "properties": {key: _schema(value) for key, value in params.items()}}
+    if params:
+        parameters["required"] = list(params)
+    header: JsonObject = {"name": name, "description": description, "parameters": parameters}
+    if output := _schema(result):
+        header["output"] = output
+    return {**header, "allowedTools": list(tools)}
+
+
+def _schema(value: object, depth: int = 0) -> JsonObject:
+    """A JSON Schema that a value has, and others like it."""
+    if isinstance(value, Mapping):
+        fields = cast("Mapping[str, object]", value)
+        properties = {key: _schema(item, depth + 1) for key, item in fields.items()} if depth < _DEPTH else None
+        return {"type": "object", **({"properties": properties} if properties else {})}
+    if isinstance(value, (list, tuple)):
+        kinds = [_schema(item, depth + 1) for item in cast("list[object]", value)]
+        alike = bool(kinds) and all(kind == kinds[0] for kind in kinds)
+        return {"type": "array", **({"items": kinds[0]} if alike and kinds[0] else {})}
+    kind = _TYPES.get(cast("type", type(value)))
+    return {} if kind is None else {"type": kind}
+
+
+def _commented(header: JsonObject, *, starlark: bool) -> str:
+    """A header as the comment at the top of a script."""
+    import yaml
+
+    text = yaml.safe_dump(header, sort_keys=False, allow_unicode=True, width=100)
+    mark = "#" if starlark else "//"
+    lines = ["---", *text.splitlines(), "---"]
+    return "".join(f"{mark} {line}".rstrip() + "\n" for line in lines)
+
+
+def _test(trace: Trace, name: str, suffix: str, params: JsonObject, value: object) -> str:
+    """The test that replays a run."""
+    preset = trace.preset if trace.preset in PRESET_NAMES and trace.preset != "secure" else None
+    marker = f'import pytest\n\n\n@pytest.mark.codecall(preset="{preset}")\n' if preset is not None else ""
+    given = f"context=json.loads({_literal(params)})" if params else ""
+    return (
+        f'"""The run {trace.run_id} of `{name}{suffix}`: the calls that it made, and its result."""\n\n'
+        f"import json\n\n{marker or chr(10)}"
+        f"def test_{_identifier(name)}(script, recording):\n"
+        f'    recording("{name}.recording.json")\n'
+        f'    result = script("{name}{suffix}").run({given})\n'
+        f"    assert result.value == json.loads({_literal(value)})\n"
+    )
+
+
+def _literal(value: object) -> str:
+    return repr(json.dumps(value, ensure_ascii=False))
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name)
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True)

@@ -1,0 +1,172 @@
+"""`codecall promote`: a recorded run becomes a composite tool with a test that passes at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.exceptions import ToolError
+
+from codecall import CodeCallPlugin, JsonLinesSink
+from codecall.composite.reading import read_definitions
+from tests.cli.conftest import CommandLine
+
+STOCK = {"tea": 4, "mug": 0, "cup": 9}
+
+JAVASCRIPT = """
+// What there is more of than a few.
+const names = await callTool('shop_items', { kind: 'kitchen' });
+const units = await Promise.all(names.map((item) => shop.units({ item })));
+const lost = await shop_units({ item: 'none' }).catch((error) => error.code);
+return { kind: 'kitchen', much: names.filter((name, i) => units[i] > codecallContext.few), lost, from: -1 };
+"""
+TYPED = JAVASCRIPT.replace("const names =", "const names: string[] =")
+STARLARK = """
+# What there is more of than a few.
+names = shop_items(kind = "kitchen")
+units = parallel([lambda n = n: shop_units(item = n) for n in names])
+return {"kind": "kitchen", "much": [names[i] for i in range(len(names)) if units[i] > few], "ü": [1, 2]}
+"""
+
+
+def server(**options: Any) -> FastMCP[Any]:
+    """A server with two tools."""
+    shop: FastMCP[Any] = FastMCP("shop")
+
+    @shop.tool(name="shop_items")
+    def items(kind: str) -> list[str]:
+        return list(STOCK) if kind == "kitchen" else []
+
+    @shop.tool(name="shop_units")
+    def units(item: str) -> int:
+        if item not in STOCK:
+            raise ToolError("no such item")
+        return STOCK[item]
+
+    return CodeCallPlugin.init(**options).install(shop)
+
+
+def recorded(file: Path, *scripts: str, **audit: Any) -> list[dict[str, Any]]:
+    """Run scripts with a record in `file`; the answers."""
+
+    async def main() -> list[dict[str, Any]]:
+        shown = {"include_arguments": True, "include_results": True, **audit}
+        shop = server(audit={"sinks": [JsonLinesSink(file)], **shown}, starlark=True)
+        answers: list[dict[str, Any]] = []
+        async with Client(shop) as client:
+            for script in scripts:
+                if "shop_items(kind" in script:
+                    arguments = {"script": script, "data": {"few": 2}}
+                    answer = await client.call_tool("execute_tool_script", arguments)
+                else:
+                    arguments = {"script": script, "context": {"few": 2}}
+                    answer = await client.call_tool("codecall:execute", arguments)
+                answers.append(answer.structured_content or {})
+        return answers
+
+    return asyncio.run(main())
+
+
+def run_ids(file: Path) -> list[str]:
+    """The ids of the recorded runs, in order."""
+    events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [event["run_id"] for event in events if event["event"].endswith(".start")]
+
+
+@pytest.mark.parametrize(
+    ("script", "suffix"),
+    [(JAVASCRIPT, ".js"), (TYPED, ".js"), (f"```js\n{JAVASCRIPT}```\n", ".js"), (STARLARK, ".star")],
+)
+def test_a_run_becomes_a_tool_with_a_test(cli: CommandLine, script: str, suffix: str):
+    records = cli.folder / "audit.jsonl"
+    answer = recorded(records, script)[0]["result"]
+    words = ("--name", "much", "--description", "What there is much of", "--parameter", "kind=kitchen")
+    result = cli("promote", *run_ids(records), "--records", str(records), *words, "--to", "promoted")
+    assert result.code == 0, result.err
+    names = [f"much{suffix}", "much.recording.json", "test_much.py"]
+    assert [Path(line).name for line in result.out.splitlines()] == names
+    folder = cli.folder / "promoted"
+
+    text = (folder / names[0]).read_text(encoding="utf-8")
+    body = text.partition("---\n")[2].partition("---\n")[2]
+    assert "kitchen" not in body
+    assert ("codecallContext.kind" if suffix == ".js" else "shop_items(kind = kind)") in body
+
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
+    tested = subprocess.run(command, cwd=cli.folder, capture_output=True, text=True, check=False, timeout=120)
+    assert "1 passed" in tested.stdout, tested.stdout
+
+    (definition,) = read_definitions([folder]).tools
+    assert definition.description == "What there is much of"
+    assert definition.parameters["required"] == ["few", "kind"]
+
+    async def served() -> object:
+        async with Client(server(composite_tools=[folder], starlark=True)) as client:
+            other = await client.call_tool("much", {"few": 5, "kind": "garden"})
+            assert (other.structured_content or {})["much"] == []
+            return (await client.call_tool("much", {"few": 2, "kind": "kitchen"})).structured_content
+
+    assert asyncio.run(served()) == answer
+
+
+def test_a_change_of_the_script_fails_its_test(cli: CommandLine):
+    records = cli.folder / "audit.jsonl"
+    recorded(records, JAVASCRIPT)
+    result = cli("promote", *run_ids(records), "--records", str(records), "--name", "much")
+    assert result.code == 0, result.err
+    script = cli.folder / "much.js"
+    script.write_text(script.read_text(encoding="utf-8").replace("from: -1", "from: 1"), encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_much.py"]
+    tested = subprocess.run(command, cwd=cli.folder, capture_output=True, text=True, check=False, timeout=120)
+    assert "1 failed" in tested.stdout, tested.stdout
+
+
+def test_a_promoted_script_is_promoted_again(cli: CommandLine):
+    records = cli.folder / "audit.jsonl"
+    recorded(records, "// ---\n// name: old\n// description: Old\n// ---\nreturn 5;")
+    assert cli("promote", *run_ids(records), "--records", str(records), "--name", "five").code == 0
+    assert "name: old" not in (cli.folder / "five.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "code", "message"),
+    [
+        ("return 1;", ("--parameter", "n=2"), 2, "the script has no literal 2"),
+        ("return 1;", ("--parameter", "few=1"), 2, "the run has an argument of that name"),
+        ("return 1;", ("--parameter", "n"), 2, "key=value is needed"),
+        ("return 1;", ("--parameter", "a b=1"), 2, "is no name of a variable"),
+        ("throw new Error('x');", (), 1, "it ended with the status runtime_error"),
+        ("return !!(await getTool('shop_units'));", (), 1, "gives another result"),
+        ("return 'x'.repeat(100000);", (), 1, "the record has not all of its result"),
+    ],
+)
+def test_what_cannot_be_promoted(cli: CommandLine, script: str, words: tuple[str, ...], code: int, message: str):
+    records = cli.folder / "audit.jsonl"
+    recorded(records, script)
+    result = cli("promote", *run_ids(records), "--records", str(records), "--name", "x", *words)
+    assert (result.code, message in result.err) == (code, True), result.err
+    assert not (cli.folder / "x.js").exists()
+
+
+def test_a_record_without_values_is_refused(cli: CommandLine):
+    records = cli.folder / "audit.jsonl"
+    recorded(records, "return 1;", include_arguments=False)
+    words = ("--records", str(records), "--name", "x")
+    assert "the record has no script" in cli("promote", *run_ids(records), *words).err
+    assert "letters, digits" in cli("promote", "run_0", "--records", str(records), "--name", "a b").err
+    assert "There is no run 'run_0'" in cli("promote", "run_0", *words).err
+
+
+def test_nothing_is_written_over(cli: CommandLine):
+    records = cli.folder / "audit.jsonl"
+    recorded(records, "return 1;")
+    cli.write("test_x.py", "mine")
+    result = cli("promote", *run_ids(records), "--records", str(records), "--name", "x")
+    assert (result.code, (cli.folder / "test_x.py").read_text(encoding="utf-8")) == (2, "mine")
+    assert not (cli.folder / "x.js").exists()
