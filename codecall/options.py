@@ -37,8 +37,10 @@ class SearchOptions(Options):
     model_name: str = Field(default="sentence-transformers/all-MiniLM-L6-v2", min_length=1)
     """The model of the strategies that use one: a directory with a sentence-transformers model, the name of a model on
     the Hugging Face hub, or `wordllama`, a small model without PyTorch."""
-    backend: Literal["torch", "onnx"] = "torch"
-    """The library that runs the model: PyTorch or ONNX Runtime. `wordllama` needs neither."""
+    backend: Literal["auto", "onnx", "torch"] = "auto"
+    """The library that runs the model: ONNX Runtime, for models of BERT's architecture and those with an ONNX file, in
+    8 bits, small and fast; or PyTorch, for all. `auto` is ONNX Runtime where it is installed and runs the model, else
+    PyTorch. `wordllama` needs neither."""
     download: bool = False
     """Whether the server may download a missing model from the hub when it starts. When False, a model that is not on
     this machine is an error; nothing is ever downloaded silently."""
@@ -415,7 +417,7 @@ class SearchDict(TypedDict, total=False):
     strategy: Literal["tfidf", "embedding", "hybrid", "auto"]
     similarity_threshold: float
     model_name: str
-    backend: Literal["torch", "onnx"]
+    backend: Literal["auto", "onnx", "torch"]
     download: bool
     cache_dir: str | Path | Literal[False] | None
     threads: int | None

@@ -21,7 +21,9 @@ from platformdirs import user_cache_path
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.analysis import name_parts
-from codecall.catalog.search.models import STATIC, Encoder, Floats, load_encoder, locate_model, normalize
+from codecall.catalog.search.models.encoder import Encoder, Floats, normalize
+from codecall.catalog.search.models.load import load_encoder
+from codecall.catalog.search.models.locate import STATIC, locate_model
 from codecall.catalog.search.vectors import Ints, VectorCache, VectorMatrix
 from codecall.concurrency import defer_full_collections
 from codecall.errors import CodeCallError
@@ -52,11 +54,12 @@ PROGRESS_SECONDS = 10.0
 
 _Work = list[tuple[int, CatalogEntry]]
 
-MAX_PASSAGE_CHARS = 1_000
-"""Characters of a text that are embedded; MiniLM reads 256 word pieces, about as much."""
+MAX_PASSAGE_CHARS = 300
+"""Characters of a text that are embedded. What a tool does stands at the beginning: with 1,000 of them recall@5 is 0.1
+higher, nDCG@10 the same, and encoding takes a fifth longer."""
 
-MAX_PARAMETER_CHARS, MAX_PARAMETERS_CHARS = 200, 600
-"""Characters that are embedded of the description of one parameter, and of all of them."""
+MAX_PARAMETER_CHARS = 200
+"""Characters that are embedded of the description of one parameter."""
 
 MAX_PARAMETERS = 40
 """Parameters of a tool that are embedded."""
@@ -276,7 +279,7 @@ def passages(entry: CatalogEntry) -> list[EmbeddedText]:
         (_name_text(entry), NAME),
         (entry.description, DESCRIPTION),
         (", ".join(" ".join(name_parts(name)) for name, _ in parameters), PARAMETERS),
-        (" ".join(remark for _, remark in parameters if remark)[:MAX_PARAMETERS_CHARS], REMARKS),
+        (" ".join(remark for _, remark in parameters if remark), REMARKS),
         (_app_text(entry), APP),
         (". ".join(example.description for example in entry.examples), EXAMPLES),
     )

@@ -70,7 +70,7 @@ def resolve_strategy(options: SearchOptions) -> SearchOptions:
     """
     if options.strategy == "tfidf":
         return options
-    from codecall.catalog.search.models import locate_model
+    from codecall.catalog.search.models.locate import locate_model
 
     if options.strategy != "auto":
         locate_model(options)

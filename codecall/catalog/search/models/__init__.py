@@ -1,0 +1,1 @@
+"""Embedding models: where one is, and what runs it."""
