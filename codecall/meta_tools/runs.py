@@ -122,7 +122,7 @@ def start_script(
                 run.broker,
                 context=request.context,
                 preset=request.preset,
-                owner="" if runtime.options.pool.share_workers else run.info.caller,
+                owner=run.info.caller,
                 dry_run=request.dry_run,
                 hooks=run.hooks,
                 starlark=request.starlark,

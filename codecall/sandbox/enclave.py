@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
+import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -107,6 +109,8 @@ class Enclave:
             require_starlark()
         self._prepare = replace_fields(self._limits_cache.prepare(self._preset), starlark=starlark)
         self._pool = WorkerPool(options, self._prepare)
+        self._share_workers = options.share_workers
+        self._reader_key = secrets.token_bytes(16)
         self.in_flight = InFlightRuns()
         """The scripts that have not ended."""
 
@@ -267,8 +271,8 @@ class Enclave:
             broker: Answers its calls and questions.
             context: `codecallContext`; JSON data.
             preset: Limits of this run instead of the enclave's.
-            owner: Whose script it is. No worker ever serves two owners: one that has been taken over by a script
-                sees nothing of anybody else.
+            owner: Whose script it is. Unless the pool shares workers, none ever serves two owners: one that has been
+                taken over by a script sees nothing of anybody else.
             coverage: Note which lines ran: `ExecutionResult.lines`.
             dry_run: Only check it: the value is `{valid, findings, manifest}`.
             hooks: Its name, its observers, the memory of its calls, and the storage of a result that is too large.
@@ -285,7 +289,8 @@ class Enclave:
         try:
             limits = self._limits_cache.limits(preset)
             foresee = hooks.on_plan is not None
-            start = wire.Start(script, limits, encode_context(context), dry_run, coverage, starlark, foresee)
+            reader, owner = (self._reader(owner), "") if self._share_workers else ("", owner)
+            start = wire.Start(script, limits, encode_context(context), dry_run, coverage, starlark, foresee, reader)
             script.encode()
         except UnicodeEncodeError:
             hint = "It holds half of a surrogate pair: write the whole character, or its escape in a string."
@@ -317,6 +322,10 @@ class Enclave:
             findings = await ThreadedCleaner().run(clean_value, report["findings"], self._sanitization)
             result = replace(result, value={**report, "findings": findings})
         return await self._cleaned(result)
+
+    def _reader(self, owner: str) -> str:
+        """What stands for an owner in a worker that serves several."""
+        return hashlib.blake2b(owner.encode("utf-8", "surrogatepass"), digest_size=8, key=self._reader_key).hexdigest()
 
     def _or_disposed(self, error: WorkerError) -> WorkerError:
         """`error`, or POOL_DISPOSED: a worker that died because the enclave was closed did not crash."""

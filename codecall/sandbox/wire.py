@@ -175,6 +175,9 @@ class Start(msgspec.Struct, tag="start", frozen=True):
     """It is Starlark, and these are its terms; None: it is JavaScript."""
     foresee: bool = False
     """Plan the calls that are not certain, too."""
+    reader: str = ""
+    """Whose it is, where a worker serves several: what was read for one is not remembered for another, who could tell
+    from the time it takes."""
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):

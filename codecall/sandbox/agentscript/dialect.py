@@ -20,7 +20,8 @@ MAX_SCRIPTS: Final = 64
 """Scripts that are remembered; the one unused for longest goes first."""
 
 MAX_CHARS: Final = 256 * 1024
-"""Characters of all of them. What is remembered takes some ten times the room."""
+"""Characters of all of them, and of what the host knew about the names in them. What is remembered takes up to sixty
+times the room: 14 MB."""
 
 SPARE_ENGINES = 8
 """Engines that a worker keeps ready at most, each about 0.3 MB."""
@@ -112,18 +113,31 @@ class _Entry(NamedTuple):
     script: PreparedScript
     found_namespaces: Mapping[str, NamespaceInfo]
     """What the host knew about the names that were looked up for it."""
+    chars: int
+    """Characters of it that count towards `MAX_CHARS`."""
+
+
+class _Key(NamedTuple):
+    """What a script is remembered by."""
+
+    script: str
+    limits: wire.Limits
+    coverage: bool
+    foresee: bool
+    reader: str
 
 
 class ScriptCache:
     """Prepares scripts, and remembers them: one that comes again under the same limits is not parsed, validated and
     instrumented again.
 
-    A worker has one owner, so no caller finds another one's scripts here. What is remembered is what the validator and
-    the instrumentation gave for exactly this text; a script that they refused is not remembered.
+    A worker has one owner, or each script names its reader: no caller finds another one's scripts here. What is
+    remembered is what the validator and the instrumentation gave for exactly this text; a script that they refused is
+    not remembered.
     """
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[tuple[str, wire.Limits, bool, bool], _Entry] = OrderedDict()
+        self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
         self._chars = 0
 
     def prepare(self, start: wire.Start, find_namespaces: FindNamespaces) -> PreparedScript:
@@ -137,7 +151,7 @@ class ScriptCache:
         Raises:
             InvalidScript: the script must not run.
         """
-        key = (start.script, start.limits, start.coverage, start.foresee)
+        key = _Key(start.script, start.limits, start.coverage, start.foresee, start.reader)
         found: dict[str, NamespaceInfo] = {}
 
         def find_once(names: Sequence[str]) -> Mapping[str, NamespaceInfo]:
@@ -151,16 +165,28 @@ class ScriptCache:
                 self._entries.move_to_end(key)
                 return entry.script
         script = _prepare(start, find_once)
-        self._add(key, _Entry(script, found))
+        self._add(key, _Entry(script, found, len(key.script) + _chars_known(found)))
         return script
 
-    def _add(self, key: tuple[str, wire.Limits, bool, bool], entry: _Entry) -> None:
-        if key not in self._entries:
-            self._chars += len(key[0])
+    def _add(self, key: _Key, entry: _Entry) -> None:
+        if (replaced := self._entries.pop(key, None)) is not None:
+            self._chars -= replaced.chars
         self._entries[key] = entry
+        self._chars += entry.chars
         while len(self._entries) > MAX_SCRIPTS or self._chars > MAX_CHARS:
-            (text, *_), _ = self._entries.popitem(last=False)
-            self._chars -= len(text)
+            _, oldest = self._entries.popitem(last=False)
+            self._chars -= oldest.chars
+
+
+def _chars_known(found: Mapping[str, NamespaceInfo]) -> int:
+    """The characters of what the host knows about names."""
+    return sum(
+        len(name)
+        + sum(len(member) + len(tool) for member, tool in (known.members or {}).items())
+        + sum(map(len, known.near))
+        + sum(map(len, known.tools))
+        for name, known in found.items()
+    )
 
 
 def _prepare(start: wire.Start, find_namespaces: FindNamespaces) -> PreparedScript:

@@ -61,6 +61,8 @@ class WorkerProcess:
         """The workers of its pool that run scripts now."""
         self.retired = False
         """Set when it must not be used again."""
+        self.killed = False
+        """Whether `kill` has ended it."""
         # A new pipe has room for one small frame. A worker that does not read it will not be ready either.
         with contextlib.suppress(OSError):
             connection.send(wire.pack(prepare))
@@ -127,6 +129,7 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End the process at once. A task that waits for its messages is woken and finds it gone."""
+        self.killed = True
         self.pipe.close()
         self._process.kill()
 

@@ -103,7 +103,7 @@ class WorkerSpawner:
         try:
             await self._wait_ready(worker)
         except WorkerStartupError as failure:
-            if not self.closed:
+            if not (self.closed or worker.killed):
                 logger.error("scripts cannot run: %s", failure.message)  # noqa: TRY400 - the reason is all there is
 
     async def wait_ready(self, worker: WorkerProcess) -> None:

@@ -434,3 +434,14 @@ async def test_one_owners_many_scripts_do_not_hold_up_anothers_for_longer_than_a
     assert order[0] == "greedy QUEUE_FULL"
     assert order.index("other opened") == latest
     assert order.count("greedy opened") == 4
+
+
+async def test_the_first_worker_given_up_while_it_starts_is_no_alarm(caplog: pytest.LogCaptureFixture) -> None:
+    async with Enclave(pool={"min_workers": 1, "max_workers": 1}) as enclave:
+        run = asyncio.create_task(enclave.execute("return 1"))
+        while not enclave.pool.busy_workers():
+            await anyio.lowlevel.checkpoint()
+        run.cancel()
+        await asyncio.wait([run])
+        assert (await enclave.execute("return 2")).value == 2
+    assert "cannot run" not in caplog.text

@@ -170,9 +170,18 @@ def _library() -> Any | None:
     runtime, context = _pointers(engine)
     if not (_is_writable(runtime) and _is_writable(context)) or library.JS_GetRuntime(context) != runtime:
         return None
+    return library if _is_as_expected(library, engine) else None
+
+
+def _is_as_expected(library: Any, engine: Any) -> bool:
+    """Whether the library does what this module takes it to do: compile, refuse, write without source, read, throw."""
     code = _compile(library, "[6 * 7, () => { throw new Error('checked') }]")
-    checked = code is not None and _evaluate(library, engine, code) and _take(library, engine).json() == "[42,null]"
-    return library if checked and engine.eval("typeof $loaded") == "undefined" else None
+    throws = _compile(library, "null.property")
+    if code is None or throws is None or b"checked')" in code or _compile(library, "(") is not None:
+        return False
+    if not _evaluate(library, engine, code) or _take(library, engine).json() != "[42,null]":
+        return False
+    return not _evaluate(library, engine, throws) and engine.eval("typeof $loaded") == "undefined"
 
 
 def _pointers(engine: Any) -> _Pointers:

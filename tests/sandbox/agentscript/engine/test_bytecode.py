@@ -140,3 +140,22 @@ def test_text_of_scripts_is_never_loaded() -> None:
     for number in range(5):
         outcome(f"return [({number}).toLocaleString(), await callTool('a', {{}}, {{ reference: false }})]", limits)
     assert bytecode._compiled.cache_info().currsize == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("_TAG_EXCEPTION", 5),
+        ("_TAG_EXCEPTION", 7),
+        ("_STRIP_SOURCE", 0),
+        ("_COMPILE_ONLY", 0),
+        ("_WRITE_BYTECODE", 0),
+        ("_READ_BYTECODE", 0),
+    ],
+)
+def test_bytecode_is_not_used_where_a_constant_means_something_else(
+    name: str, value: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert bytecode._library.__wrapped__() is not None
+    monkeypatch.setattr(bytecode, name, value)
+    assert bytecode._library.__wrapped__() is None
