@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         ApprovalRequiredError,
         CodeCallError,
         ExecutionAbortedError,
+        ExtractionFailedError,
         FlowDeniedError,
         IllegalAccess,
         InputRequiredError,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         WorkerStartupError,
         WorkerTimeoutError,
     )
+    from codecall.extraction.extractor import ExtractionRequest
     from codecall.options import PoolOptions
     from codecall.plugin import CodeCallPlugin
     from codecall.presets import Preset, load_preset
@@ -67,7 +69,6 @@ if TYPE_CHECKING:
 __all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
     "AccessDeniedError",
     "ApprovalDeniedError",
-    "FlowDeniedError",
     "ApprovalRequest",
     "ApprovalRequiredError",
     "AuditEvent",
@@ -78,6 +79,9 @@ __all__ = [  # noqa: RUF022 - alphabetical, whatever the letter case
     "Enclave",
     "ExecutionAbortedError",
     "ExecutionResult",
+    "ExtractionFailedError",
+    "ExtractionRequest",
+    "FlowDeniedError",
     "IllegalAccess",
     "InputRequiredError",
     "InvalidInputError",
@@ -128,6 +132,7 @@ _HOMES = {
     "CodeCallPlugin": "codecall.plugin",
     "CompositeTools": "codecall.composite.provider",
     "Decision": "codecall.approvals.request",
+    "ExtractionRequest": "codecall.extraction.extractor",
     "Enclave": "codecall.sandbox.enclave",
     "ExecutionResult": "codecall.envelopes",
     "JsonLinesSink": "codecall.audit.sinks",

@@ -153,15 +153,22 @@ class Stats:
     """Tool calls made."""
     steps: int = 0
     """Loop turns and function entries."""
+    model_requests: int = 0
+    """Requests to a model that `extract` made."""
+    model_tokens: int = 0
+    """Tokens of them and of their answers, as estimated."""
 
     def as_dict(self) -> JsonObject:
         """The `stats` object of an envelope."""
-        return {
+        body: JsonObject = {
             "durationMs": round(self.duration_ms, 3),
             "scriptMs": round(self.script_ms, 3),
             "toolCalls": self.tool_calls,
             "steps": self.steps,
         }
+        if self.model_requests:
+            body |= {"modelRequests": self.model_requests, "modelTokens": self.model_tokens}
+        return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +316,7 @@ _ERROR: JsonObject = {
         "resource": _TEXT,
         "prompt": _TEXT,
         "result": _TEXT,
+        "extract": _TEXT,
         "details": {},
         "retryAfterMs": {"type": "integer"},
         "location": _LOCATION,
@@ -322,6 +330,8 @@ _STATS: JsonObject = {
         "scriptMs": {"type": "number"},
         "toolCalls": {"type": "integer"},
         "steps": {"type": "integer"},
+        "modelRequests": {"type": "integer"},
+        "modelTokens": {"type": "integer"},
     },
     "required": ["durationMs", "scriptMs", "toolCalls", "steps"],
 }
@@ -332,6 +342,7 @@ _NAMED: JsonObject = {
     "resource": _TEXT,
     "prompt": _TEXT,
     "result": _TEXT,
+    "extract": _TEXT,
 }
 _CALL: JsonObject = {
     "type": "object",

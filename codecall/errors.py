@@ -17,6 +17,7 @@
     │   ├── AccessDeniedError                         ACCESS_DENIED
     │   ├── ApprovalDeniedError                       APPROVAL_DENIED
     │   ├── FlowDeniedError                           FLOW_DENIED
+    │   ├── ExtractionFailedError                     EXTRACTION_FAILED
     │   ├── ApprovalRequiredError                     APPROVAL_REQUIRED, which a script cannot catch
     │   ├── InvalidInputError                         INVALID_INPUT
     │   ├── ToolTimeoutError                          TOOL_TIMEOUT
@@ -53,8 +54,8 @@ from codecall.sandbox.agentscript.policy import FindingKind
 Status = Literal["ok", "syntax_error", "illegal_access", "runtime_error", "tool_error", "timeout"]
 Source = Literal["script", "worker", "limit", "tool"]
 
-CallKind = Literal["tool", "resource", "prompt", "result"]
-"""What a script asks a server for: `callTool`, `readResource`, `getPrompt`, `getResult`."""
+CallKind = Literal["tool", "resource", "prompt", "result", "extract"]
+"""What a script asks a server for: `callTool`, `readResource`, `getPrompt`, `getResult`, `extract`."""
 
 LimitCode = Literal[
     "ITERATION_LIMIT",
@@ -278,9 +279,10 @@ class ToolCallError(CodeCallError):
         return {**self.subject(), "details": self.details, "retryAfterMs": self.retry_after_ms}
 
     def subject(self) -> dict[str, str]:
-        """Returns what was called: `toolName`, and the same as `resource` or `prompt`; only `result` for a result."""
-        if self.called == "result":
-            return {"result": self.tool_name}
+        """Returns what was called: `toolName`, and the same as `resource` or `prompt`; only `result` or
+        `extract` for these."""
+        if self.called in ("result", "extract"):
+            return {self.called: self.tool_name}
         names = {"toolName": self.tool_name}
         return names if self.called == "tool" else {**names, self.called: self.tool_name}
 
@@ -314,6 +316,7 @@ NOT_FOUND: Final[dict[CallKind, type[ToolCallError]]] = {
     "resource": ResourceNotFoundError,
     "prompt": PromptNotFoundError,
     "result": ResultNotFoundError,
+    "extract": ToolNotFoundError,
 }
 """The error for each kind of call when its target does not exist."""
 
@@ -334,6 +337,12 @@ class FlowDeniedError(ToolCallError):
     """The call carries what another tool has returned, and a rule of `flows` denies that. A person may not allow it."""
 
     code = "FLOW_DENIED"
+
+
+class ExtractionFailedError(ToolCallError):
+    """`extract` has no answer that fits the type: no model may be asked, or it did not answer, or wrongly twice."""
+
+    code = "EXTRACTION_FAILED"
 
 
 class ApprovalRequiredError(ToolCallError):
@@ -519,6 +528,7 @@ DEFAULT_HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "PROMPT_NOT_FOUND": "codecall:search finds prompts by what they are for.",
         "RESULT_NOT_FOUND": "Results are kept for a while only; run the script that made it again.",
         "ACCESS_DENIED": "Use another tool, or leave this step to somebody who may take it.",
+        "EXTRACTION_FAILED": "Read the value in the script itself, or return it and read it yourself.",
         "FLOW_DENIED": "Do not pass these values on, nor in another form; call it without them, or tell the person.",
         "APPROVAL_DENIED": "Do not make the call again, nor by another tool; go on without it, or ask the person.",
         "APPROVAL_REQUIRED": (

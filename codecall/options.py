@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_snake
 
 from codecall.approvals.options import ApprovalOptions, FlowRules, read_approvals
 from codecall.errors import OptionsError
+from codecall.extraction.options import ExtractOptions
 from codecall.key_value import KeyValueStore
 from codecall.option_base import DURATION, Millis, Options
 from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, Preset, resolve_preset
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from fastmcp.tools import Tool
 
     from codecall.approvals.options import Approvals, FlowRuleDict
+    from codecall.extraction.options import ExtractDict
 
 Names = Annotated[tuple[str, ...] | None, Field(strict=False)]
 """A list or tuple of names; None stands for all of them."""
@@ -282,6 +284,9 @@ class PluginOptions(Options):
     flows: FlowRules = ()
     """Which values that tools have returned may go to other tools in the same run:
     `[{"from": "mail:*", "to": "http:*", "action": "ask"}]`."""
+    extract: ExtractOptions | None = None
+    """Whether scripts may have a model read values into types with `extract(value, type)`: a bool, or
+    `{"max_requests": …, "extractor": …}`. None: they may not."""
     progress: ProgressOptions = ProgressOptions()
     """Progress notifications while a script runs."""
     shutdown: ShutdownOptions = ShutdownOptions()
@@ -325,15 +330,14 @@ class PluginOptions(Options):
         for spelling in ("direct_calls", "directCalls"):
             if spelling in values:
                 values[spelling] = _direct_calls(values[spelling])
-        for spelling in ("observed_output", "observedOutput"):
+        for spelling in ("observed_output", "observedOutput", "results"):
             if isinstance(values.get(spelling), bool):
                 values[spelling] = {"enabled": values[spelling]}
         if "approvals" in values:
             values["approvals"] = read_approvals(values["approvals"])
-        if isinstance(values.get("results"), bool):
-            values["results"] = {"enabled": values["results"]}
-        if isinstance(values.get("starlark"), bool):
-            values["starlark"] = StarlarkOptions() if values["starlark"] else None
+        for name, group in (("extract", ExtractOptions), ("starlark", StarlarkOptions)):
+            if isinstance(values.get(name), bool):
+                values[name] = group() if values[name] else None
         for given in values:
             if given in _PRESET_SPELLINGS:
                 raise OptionsError(f"{given}: set it as vm={{'preset': …}}")
@@ -534,6 +538,7 @@ class PluginKeywords(TypedDict, total=False):
     results: bool | ResultsDict | Mapping[str, object] | ResultsOptions
     approvals: Approvals
     flows: Sequence[FlowRuleDict | Mapping[str, object]]
+    extract: bool | ExtractDict | Mapping[str, object] | ExtractOptions | None
     progress: ProgressDict | Mapping[str, object] | ProgressOptions | None
     shutdown: ShutdownDict | Mapping[str, object] | ShutdownOptions | None
     composite_tools: Sequence[str | os.PathLike[str] | Mapping[str, object]]

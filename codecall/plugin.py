@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from codecall.approvals.options import Approvals, FlowRuleDict
     from codecall.composite.definition import Finding
     from codecall.composite.provider import CompositeToolSet
+    from codecall.extraction.options import ExtractDict, ExtractOptions
     from codecall.options import (
         AuditDict,
         DirectCallsDict,
@@ -165,6 +166,7 @@ class CodeCallPlugin(CatalogTransform):
         results: bool | ResultsDict | Mapping[str, object] | ResultsOptions = True,
         approvals: Approvals = None,
         flows: Sequence[FlowRuleDict | Mapping[str, object]] = (),
+        extract: bool | ExtractDict | Mapping[str, object] | ExtractOptions | None = None,
         progress: ProgressDict | Mapping[str, object] | ProgressOptions | None = None,
         shutdown: ShutdownDict | Mapping[str, object] | ShutdownOptions | None = None,
         composite_tools: Sequence[str | os.PathLike[str] | Mapping[str, object]] = (),
@@ -208,6 +210,8 @@ class CodeCallPlugin(CatalogTransform):
                 `{"rules": …, "approver": …}`; None: none. See `codecall.approvals.options.ApprovalOptions`.
             flows: Values of tools that may not go to other tools, or only if a person allows it:
                 `[{"from": "mail:*", "to": "http:*", "action": "ask"}]`. See `codecall.approvals.options.FlowRule`.
+            extract: Whether scripts may have a model read values with `extract(value, type)`; or `{"max_requests": …,
+                "extractor": …}`. See `codecall.extraction.options.ExtractOptions`.
             progress: What clients hear while a script runs. See `codecall.options.ProgressOptions`.
             shutdown: What becomes of running scripts when the server ends. See `codecall.options.ShutdownOptions`.
             composite_tools: Workflows and scripts that are served as tools: files of definitions, folders of them, or

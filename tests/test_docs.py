@@ -359,7 +359,7 @@ def test_no_block_is_lost():
     counts = Counter("file" if FILE.fullmatch(block.info) else block.info for block in BLOCKS if block.info != "text")
     assert counts == {
         "console": 50,
-        "python": 30,
+        "python": 32,
         "file": 18,
         "js": 9,
         "ts": 2,

@@ -43,6 +43,8 @@ LONG: dict[str, str] = {
     "codecall.sandbox.agentscript.validator.names": "scopes, names and namespaces: one check needs them together",
     "codecall.sandbox.agentscript.validator.nodes": "what is done with each type of node, one after the other",
     "codecall.sandbox.wire": "every message of the protocol with its bounds",
+    "codecall.sandbox.interfaces": "every interface between the sandbox and those who use it",
+    "codecall.sandbox.host.dispatch": "the calls of one script, from their admission to their answers, and their log",
     "codecall.sandbox.host.references": "the store of values and its two readers, which share the form of a token",
 }
 DATA = {
@@ -81,7 +83,7 @@ HOUSE = {
     "option_base": Row("errors similarity", "pydantic"),
     "presets": Row("errors option_base", "pydantic"),
     "approvals.options": Row("errors option_base", "pydantic"),
-    "options": Row("errors approvals.options key_value option_base presets", "fastmcp pydantic"),
+    "options": Row("errors approvals.options extraction.options key_value option_base presets", "fastmcp pydantic"),
     "concurrency": Row(""),
     "files": Row(""),
     "key_value": Row("concurrency"),
@@ -119,17 +121,23 @@ HOUSE = {
         f"{SHARED} approvals audit.recorder catalog.entries calls.conversion",
         f"{MCP} anyio jsonschema referencing",
     ),
+    "extraction.options": Row("option_base", "pydantic"),
+    "extraction": Row(f"{SHARED} approvals.asking extraction telemetry", f"{MCP} anyio jsonschema"),
     # What joins them.
     "server": Row(f"{SHARED} {ENCLAVE} telemetry", f"{MCP} anyio uncalled_for"),
     "meta_tools": Row(
-        f"{SHARED} {ENCLAVE} {STARLARK} {WIRE} approvals audit calls catalog ratelimit results resume server telemetry",
+        f"{SHARED} {ENCLAVE} {STARLARK} {WIRE} approvals audit calls catalog extraction ratelimit results resume "
+        "server telemetry",
         f"{MCP} anyio docket fastmcp_tasks msgspec pydantic uncalled_for",
     ),
     "composite": Row(
         f"{SHARED} audit calls catalog meta_tools resume server telemetry",
         f"{MCP} gotpl jsonschema msgspec pydantic",
     ),
-    "plugin": Row(f"{SHARED} approvals audit catalog composite meta_tools results server telemetry", f"{MCP} anyio"),
+    "plugin": Row(
+        f"{SHARED} approvals audit catalog composite extraction.options meta_tools results server telemetry",
+        f"{MCP} anyio",
+    ),
     # What stands on top.
     "gateway": Row(f"{SHARED} approvals catalog composite plugin ratelimit telemetry", f"{MCP} key_value"),
     "gateway.config": Row(SHARED, "pydantic"),

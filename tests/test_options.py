@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel
 from codecall import options as option_types
 from codecall.approvals.options import ApprovalOptions, ApprovalRule, FlowRule
 from codecall.errors import OptionsError
+from codecall.extraction.options import ExtractOptions
 from codecall.option_base import Options
 from codecall.options import (
     AuditOptions,
@@ -97,6 +98,7 @@ GIVEN: dict[str, tuple[object, object]] = {
         [{"from": "mail:*", "to": ["http:*"], "action": "ask"}],
         (FlowRule.model_validate({"from": ("mail:*",), "to": ("http:*",), "action": "ask"}),),
     ),
+    "extract": ({"maxRequests": 3}, ExtractOptions(max_requests=3)),
     "progress": ({"heartbeatS": 2.5}, ProgressOptions(heartbeat_s=2.5)),
     "shutdown": ({"graceS": 0.0}, ShutdownOptions(grace_s=0)),
     "composite_tools": (["workflows"], ("workflows",)),

@@ -20,6 +20,7 @@ SURFACE = {
     "CodeCallPlugin",
     "CompositeTools",
     "Decision",
+    "ExtractionRequest",
     "Enclave",
     "ExecutionResult",
     "JsonLinesSink",

@@ -8,7 +8,16 @@ from typing import Any, Final, Protocol
 
 from fastmcp import Context
 from mcp import MCPError
-from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    TextContent,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.approvals.request import (
@@ -83,9 +92,18 @@ class Channel(Protocol):
         """
         ...
 
+    async def sample(self, params: CreateMessageRequestParams) -> object:
+        """Ask the client's model, and wait for the answer, which `sampled_text` reads.
 
-class ElicitationChannel:
-    """Asks by `elicitation/create`, on connections of the handshake era.
+        Raises:
+            Unanswered: there is none.
+        """
+        ...
+
+
+class RequestChannel:
+    """Asks by requests to the client (`elicitation/create`, `sampling/createMessage`), on connections of the handshake
+    era.
 
     Args:
         context: FastMCP's context of the request.
@@ -103,6 +121,29 @@ class ElicitationChannel:
             return await context.session.elicit_form(message, dict(schema), context.request_id)
         except MCPError as failure:
             raise Unanswered(f"the client refused the question: {failure.error.message}") from None
+
+    async def sample(self, params: CreateMessageRequestParams) -> object:
+        """See `Channel`."""
+        context = self._context
+        related = ServerMessageMetadata(related_request_id=context.request_id)
+        try:
+            return await context.session.send_request(
+                CreateMessageRequest(params=params), CreateMessageResult, metadata=related
+            )
+        except MCPError as failure:
+            raise Unanswered(f"the client refused to ask its model: {failure.error.message:.200}") from None
+
+
+def sampled_text(answer: object) -> str:
+    """The text of a model's answer.
+
+    Raises:
+        Unanswered: it is no text.
+    """
+    content = answer.content if isinstance(answer, CreateMessageResult) else None
+    if not isinstance(content, TextContent):
+        raise Unanswered("the client's model answered with something other than a text")
+    return content.text
 
 
 def read_answer(result: ElicitResult, request: ApprovalRequest) -> Decision:
@@ -149,6 +190,14 @@ def can_elicit(context: Context) -> bool:
     elicitation = capabilities.elicitation if capabilities is not None else None
     # A client that names no mode means forms; one that names only URLs shows none.
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+def can_sample(context: Context) -> bool:
+    """Whether the client of a request says that it can ask a model."""
+    if context.is_background_task or context.request_context is None:
+        return False
+    capabilities = context.session.client_capabilities
+    return capabilities is not None and capabilities.sampling is not None
 
 
 def is_modern(context: Context) -> bool:

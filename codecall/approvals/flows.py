@@ -124,9 +124,13 @@ class ValueFlow:
     def note(self, record: CallRecord, value: str) -> None:
         """Follow the value of a call from now on, which a script is about to get."""
         inherited = self._inherited.pop(record.number, set[str]())
-        sources = 0
-        for name in {record.name, *inherited}:
-            sources |= self._source(name)
+        if record.called == "extract":
+            # A model has made it of what it was given, which may be anything that the script has.
+            sources = (1 << len(self._sources)) - 1
+        else:
+            sources = 0
+            for name in {record.name, *inherited}:
+                sources |= self._source(name)
         if not sources:
             return
         if self._chars + len(value) > MAX_FOLLOWED_CHARS:

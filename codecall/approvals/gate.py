@@ -40,6 +40,7 @@ from codecall.approvals.request import (
     schema_version,
     source_names,
 )
+from codecall.approvals.rounds import CHANNEL
 from codecall.approvals.rules import NO_RULE
 from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.entries import CatalogEntry
@@ -146,7 +147,7 @@ class CallGate(RunObserver):
     @property
     def outlives_request(self) -> bool:
         """Whether the run goes on after its request has been answered with a question."""
-        return self._batches
+        return CHANNEL.get() is not None
 
     async def admit(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> None:
         """Return if the call may be made now; it counts as made.

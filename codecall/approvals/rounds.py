@@ -20,7 +20,15 @@ from typing import Any, Final
 from fastmcp import Context
 from fastmcp.exceptions import ValidationError
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
-from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
+from mcp_types import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequest,
+    InputRequiredResult,
+)
 
 from codecall.concurrency import abandon
 from codecall.identity import client_key
@@ -42,7 +50,7 @@ class RoundTripChannel:
     batches = True
 
     def __init__(self) -> None:
-        self.open: dict[str, tuple[ElicitRequest, asyncio.Future[ElicitResult]]] = {}
+        self.open: dict[str, tuple[InputRequest, asyncio.Future[object]]] = {}
         """The open questions, by the names that their answers have."""
         self.asked = asyncio.Event()
         """Set when there are questions."""
@@ -50,10 +58,18 @@ class RoundTripChannel:
 
     async def elicit(self, message: str, schema: Mapping[str, Any]) -> ElicitResult:
         """See `Channel`."""
+        form = ElicitRequestFormParams(message=message, requested_schema=dict(schema))
+        answer = await self._ask(ElicitRequest(params=form))
+        return answer if isinstance(answer, ElicitResult) else ElicitResult(action="cancel")
+
+    async def sample(self, params: CreateMessageRequestParams) -> object:
+        """See `Channel`."""
+        return await self._ask(CreateMessageRequest(params=params))
+
+    async def _ask(self, request: InputRequest) -> object:
         self._count += 1
         name = f"question-{self._count}"
-        answer: asyncio.Future[ElicitResult] = asyncio.get_running_loop().create_future()
-        request = ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=dict(schema)))
+        answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         self.open[name] = request, answer
         self.asked.set()
         try:
@@ -68,8 +84,7 @@ class RoundTripChannel:
         for name, (_, answer) in list(self.open.items()):
             if name not in responses or answer.done():
                 continue
-            response = responses[name]
-            answer.set_result(response if isinstance(response, ElicitResult) else ElicitResult(action="cancel"))
+            answer.set_result(responses[name])
             del self.open[name]
         if not self.open:
             self.asked.clear()
@@ -81,7 +96,7 @@ class RoundTripChannel:
             await asyncio.sleep(0)
             quiet, count = (quiet + 1, count) if len(self.open) == count else (0, len(self.open))
 
-    def questions(self) -> dict[str, ElicitRequest]:
+    def questions(self) -> dict[str, InputRequest]:
         """The open questions, as the client gets them."""
         return {name: request for name, (request, _) in self.open.items()}
 

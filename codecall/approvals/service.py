@@ -10,7 +10,7 @@ from fastmcp import Context
 from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 
-from codecall.approvals.asking import Channel, ElicitationChannel, can_elicit, is_modern
+from codecall.approvals.asking import Channel, RequestChannel, can_elicit, can_sample, is_modern
 from codecall.approvals.flows import FlowRules
 from codecall.approvals.gate import CallGate, follow_values
 from codecall.approvals.grants import Grants
@@ -31,10 +31,14 @@ class ApprovalService:
         options: The option `approvals`.
         audit: The record of runs.
         flows: The option `flows`.
+        samples: Whether clients' models are asked, too.
     """
 
-    def __init__(self, options: ApprovalOptions, audit: Audit, flows: Sequence[FlowRule] = ()) -> None:
+    def __init__(
+        self, options: ApprovalOptions, audit: Audit, flows: Sequence[FlowRule] = (), *, samples: bool = False
+    ) -> None:
         self.options = options
+        self._samples = samples
         self.audit = audit
         self.rules = RuleSet(options.rules)
         self.flows = FlowRules(flows) if flows else None
@@ -56,12 +60,14 @@ class ApprovalService:
             clock: Stands still while a person is asked.
             script: The script that runs.
         """
-        channel: Channel | None = CHANNEL.get() if self.options.ask_client else None
-        if channel is None and self.options.ask_client and can_elicit(context) and not is_modern(context):
-            channel = ElicitationChannel(context)
+        channel = _channel(context) if self.options.ask_client and can_elicit(context) else None
         session = await rate_limit_key("session", context, None)
         identity = RunIdentity(run_id, client_key(context), session)
         return CallGate(self, context, identity, channel, clock, flow=follow_values(self.flows, script))
+
+    def model(self, context: Context) -> Channel | None:
+        """The way to the model of the client of a request; None if the client offers none."""
+        return _channel(context) if self._samples and can_sample(context) else None
 
     async def respond(
         self, context: Context, name: str, arguments: Mapping[str, object], start: Callable[[], Awaitable[ToolResult]]
@@ -74,7 +80,8 @@ class ApprovalService:
             arguments: Its arguments.
             start: Performs it.
         """
-        if self.options.ask_client and is_modern(context) and can_elicit(context) and CHANNEL.get() is None:
+        asks = (self.options.ask_client and can_elicit(context)) or (self._samples and can_sample(context))
+        if asks and is_modern(context) and CHANNEL.get() is None:
             return await self.rounds.respond(context, name, arguments, start)
         return await start()
 
@@ -128,3 +135,8 @@ class ApprovalService:
             self._waiting[run_id] -= 1
             if not self._waiting[run_id]:
                 del self._waiting[run_id]
+
+
+def _channel(context: Context) -> Channel | None:
+    """The way to the client of a request; None where it can be asked in an answer only, and this is none."""
+    return CHANNEL.get() or (None if is_modern(context) else RequestChannel(context))

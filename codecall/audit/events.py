@@ -59,9 +59,9 @@ EVENTS: Final = (
     ),
     EventSpec(
         "codecall.execute.tool_call",
-        "A call of the script ended. `called` is tool, resource, prompt or result; `outcome` is ok, error or "
-        "unfinished; `start_ms` counts from the beginning of the run; `input` only with `include_arguments`, `result` "
-        "only with `include_results`.",
+        "A call of the script ended. `called` is tool, resource, prompt, result or extract; `outcome` is ok, error "
+        "or unfinished; `start_ms` counts from the beginning of the run; `input` only with `include_arguments`, "
+        "`result` only with `include_results`.",
         _CALL_FIELDS,
     ),
     EventSpec(

@@ -181,6 +181,8 @@ class Broker:
 
     async def admit(self, kind: CallKind, name: str) -> None:
         """Check that a call may be made, without making it; raises what the call would."""
+        if kind == "extract":
+            return  # of no tool, so there is nothing to look up
         if kind == "resource":
             await self._translate_errors(kind, name, self._access.admit_resource(name))
         elif kind == "prompt":

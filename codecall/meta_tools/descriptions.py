@@ -57,13 +57,23 @@ def describe_execute(options: PluginOptions) -> str:
         f"{_others(options)} work likewise. "
         "__safe_parallel([() => callTool(…), …], {maxConcurrency: 10}) runs up to 100 functions to their end and gives "
         "their values in order, or throws one Error that names all failures. "
-        "Return, pass on or emit(block) pictures and files. "
+        f"Return, pass on or emit(block) pictures and files.{_extract(options)} "
         f"codecallContext is `context`, read-only.{console}\n"
         f"{language_summary(Rules.from_limits(preset))}\n"
         f"Limits: {_limits(options)}.\n"
         f"Never guess names ({search}) or schemas ({describe}). "
         f"Answers {{status, {_result(options)} | error}}; error.hint says how to mend it."
         f"{_RESUMING if options.resume is not None else ''}"
+    )
+
+
+def _extract(options: PluginOptions) -> str:
+    """What a script may have a model do; empty where it may not."""
+    if options.extract is None:
+        return ""
+    return (
+        " await extract(value, '{total: number}') has a model read text into a TypeScript type or JSON Schema, "
+        f"{options.extract.max_requests} times at most: for single values, not in loops."
     )
 
 

@@ -35,6 +35,7 @@ from codecall.server.progress import progress_from_context
 from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
 
 if TYPE_CHECKING:
+    from codecall.extraction.extractor import RunExtractor
     from codecall.resume.replay import RunMemory
 
 logger = logging.getLogger("codecall")
@@ -210,7 +211,10 @@ async def run_observed(
     results = None if request.whole_result else caller_results(runtime, info.caller)
     blocks = partial(_block_store, broker)
     on_plan = partial(gate.plan, broker.find) if gate is not None else None
-    hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, results, blocks, clock, on_plan)
+    extractor = _extractor(runtime, context, clock)
+    hooks = RunHooks(
+        info.run_id, ObserverGroup(observers), memory, results, blocks, clock, on_plan, extractor=extractor
+    )
     async with progress or nullcontext(), start(StartedRun(info, broker, hooks)) as run:
         observed = hooks.observe(run if memory is None else memory.record_outcome(run))
         watched = options.shutdown.end_abandoned and not (gate is not None and gate.outlives_request)
@@ -224,6 +228,17 @@ async def run_observed(
         )
         result = replace(result, warnings=(*result.warnings, warning))
     return result, store.content(result.blocks)
+
+
+def _extractor(runtime: Runtime, context: Context, clock: RunClock) -> RunExtractor | None:
+    """What answers `extract` in a run; None where nothing may."""
+    options = runtime.options.extract
+    if options is None:
+        return None
+    from codecall.extraction.extractor import RunExtractor  # few servers have it
+
+    model = runtime.approvals.model(context) if runtime.approvals is not None else None
+    return RunExtractor(options, model, clock)
 
 
 def _block_store(broker: Broker) -> BlockStore | None:

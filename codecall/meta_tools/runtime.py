@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("codecall")
 
-FIXED_OPTIONS: Final = ("approvals", "audit", "flows", "observed_output", "results", "tasks", "telemetry")
+FIXED_OPTIONS: Final = ("approvals", "audit", "extract", "flows", "observed_output", "results", "tasks", "telemetry")
 """Options that no reload changes."""
 
 
@@ -166,12 +166,13 @@ def create_enclave_pool(options: PluginOptions, lifetime: EnclaveLifespan, telem
 
 def create_approvals(options: PluginOptions, audit: Audit) -> ApprovalService | None:
     """Create what asks persons for calls; None, and nothing is loaded, where no rule is given."""
-    if options.approvals is None and not options.flows:
+    samples = options.extract is not None
+    if options.approvals is None and not options.flows and not samples:
         return None
     from codecall.approvals.options import ApprovalOptions
     from codecall.approvals.service import ApprovalService
 
-    return ApprovalService(options.approvals or ApprovalOptions(rules=()), audit, options.flows)
+    return ApprovalService(options.approvals or ApprovalOptions(rules=()), audit, options.flows, samples=samples)
 
 
 def create_search_index(options: SearchOptions) -> LazySearchIndex:

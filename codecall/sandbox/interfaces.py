@@ -272,6 +272,28 @@ class ResultStorage(Protocol):
         ...
 
 
+class ValueExtractor(Protocol):
+    """Has a model read values into types, for `extract` of a script."""
+
+    @property
+    def requests(self) -> int:
+        """Requests to the model so far."""
+        ...
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of them and of their answers, as estimated."""
+        ...
+
+    async def extract(self, name: str, arguments: Mapping[str, object]) -> str:
+        """The value in `arguments` as JSON text that fits the type in `arguments`.
+
+        Raises:
+            ToolCallError: there is none.
+        """
+        ...
+
+
 class BlockStorage(Protocol):
     """Holds the content blocks that the calls of one script have returned."""
 
@@ -372,12 +394,17 @@ class RunHooks:
     on_plan: Callable[[Foresee], Awaitable[None]] | None = None
     """Awaited before the first call is made. A `ToolCallError` that it raises ends the run; None: no calls are
     foreseen."""
+    extractor: ValueExtractor | None = None
+    """Answers `extract`; None: nothing does."""
 
     async def observe(self, run: Awaitable[ExecutionResult]) -> ExecutionResult:
         """The result of `run`, which was given these hooks, under its name, observed from beginning to end."""
         self.observer.on_queued()
         try:
             result = replace(await run, run_id=self.run_id)
+            if (extractor := self.extractor) is not None and extractor.requests:
+                used = replace(result.stats, model_requests=extractor.requests, model_tokens=extractor.tokens)
+                result = replace(result, stats=used)
         except BaseException:
             self.observer.on_cancelled()
             raise

@@ -309,10 +309,10 @@ class Call(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=T
     call: int
     """Counts from 1 within the script, whatever is called."""
     name: str
-    """Of the tool or the prompt; the URI of a resource; the handle of a result."""
+    """Of the tool or the prompt; the URI of a resource; the handle of a result; the type that `extract` is given."""
     input: str
     """JSON text of an object; an empty one for a resource."""
-    kind: Literal["tool", "resource", "prompt", "result"] = "tool"
+    kind: Literal["tool", "resource", "prompt", "result", "extract"] = "tool"
     reference: bool = False
     """Its value may stay with the server."""
     line: _Place | None = None

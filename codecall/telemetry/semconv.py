@@ -96,6 +96,7 @@ EXECUTE_TOOL: Final = "execute_tool"
 READ_RESOURCE: Final = "read_resource"
 GET_PROMPT: Final = "get_prompt"
 GET_RESULT: Final = "get_result"
+EXTRACT: Final = "extract"
 
 _REQUEST: Final = (STATUS, ERROR, ANSWER_SIZE)
 _CALL: Final = (CALL_NUMBER, CALL_KIND, CALL_OUTCOME, ERROR, INPUT_SIZE, OUTPUT_SIZE)
@@ -128,6 +129,7 @@ SPANS: Final[tuple[SpanSpec, ...]] = (
     SpanSpec(READ_RESOURCE, EXECUTE, "one read of a resource", _CALL),
     SpanSpec(GET_PROMPT, EXECUTE, "one prompt, whose name follows", (PROMPT, *_CALL)),
     SpanSpec(GET_RESULT, EXECUTE, "one read of an earlier script's result", _CALL),
+    SpanSpec(EXTRACT, EXECUTE, "one value that a model reads into a type", _CALL),
 )
 """Every span."""
 

@@ -35,6 +35,7 @@ _SPAN_OF: Final[dict[CallKind, str]] = {
     "resource": names.READ_RESOURCE,
     "prompt": names.GET_PROMPT,
     "result": names.GET_RESULT,
+    "extract": names.EXTRACT,
 }
 _NAMED: Final[dict[CallKind, str]] = {"tool": names.TOOL, "prompt": names.PROMPT}
 """URIs are no names: there is no end to them, and templates put arguments into them."""

@@ -491,7 +491,7 @@ _BLANKS: Final = "\ufeff\u200b\u200c\u200d\u2060\x00"
 RUNTIME_NAMES: Final = frozenset(
     {
         *("callTool", "readResource", "getPrompt", "getResult", "getTool", "tools", "codecallContext"),
-        *("__safe_parallel", "console", "emit"),
+        *("__safe_parallel", "console", "emit", "extract"),
     }
 )
 """What CodeCall itself puts into the realm."""
@@ -548,6 +548,7 @@ GLOBALS: Final[Mapping[str, GlobalRow]] = _by_name(
         _has("__safe_parallel"),
         GlobalRow("tools", "allowed", members=None, declarable=True),
         GlobalRow("emit", "allowed", declarable=True),
+        GlobalRow("extract", "allowed", declarable=True),
         GlobalRow("codecallContext", "allowed", members=None),
         GlobalRow(
             "console",

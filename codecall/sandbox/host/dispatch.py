@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from codecall.envelopes import MAX_STORED_INPUT_CHARS, CallRecord
 from codecall.errors import (
     CodeCallError,
+    ExtractionFailedError,
     InvalidInputError,
     MessageValidationError,
     ResultNotFoundError,
@@ -175,6 +176,8 @@ class CallDispatcher:
             return await self._broker.read(call.name, max_bytes=max_bytes)
         if call.kind == "result":
             return await self._stored_result(call, max_bytes)
+        if call.kind == "extract":
+            return await self._extracted(call)
         perform = self._broker.call if call.kind == "tool" else self._broker.prompt
         arguments = await self._arguments(call)
         if not self.references.may_contain(call.input):
@@ -189,6 +192,16 @@ class CallDispatcher:
             message = f"Result '{call.name}' was not found"
             raise ResultNotFoundError(message, tool_name=call.name, called="result", hint=hint)
         return await self._hooks.results.fetch(call.name, part, max_bytes=max_bytes)
+
+    async def _extracted(self, call: wire.Call) -> str:
+        arguments = await self._arguments(call)
+        if self._hooks.extractor is None:
+            message = "extract is switched off here"
+            raise ExtractionFailedError(message, tool_name=call.name, called="extract")
+        if not self.references.may_contain(call.input):
+            return await self._hooks.extractor.extract(call.name, arguments)
+        async with ReferenceResolver(self.references, self._limits, call).arguments(arguments) as resolved:
+            return await self._hooks.extractor.extract(call.name, resolved)
 
     async def _arguments(self, call: wire.Call) -> dict[str, object]:
         try:

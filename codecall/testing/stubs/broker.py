@@ -232,7 +232,7 @@ class StubBroker(CallbackBroker):
                 text = await upstream.call(call.name, arguments, max_bytes=max_bytes)
             case "resource":
                 text = await upstream.read(call.name, max_bytes=max_bytes)
-            case "prompt" | "result":  # results are not called upstream
+            case "prompt" | "result" | "extract":  # results are not called upstream
                 text = await upstream.prompt(call.name, arguments, max_bytes=max_bytes)
         return cast("object", msgspec.json.decode(text))
 

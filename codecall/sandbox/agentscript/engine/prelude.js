@@ -359,7 +359,7 @@
   let references;
   const pendingCalls = new GlobalMap();
   const toolErrors = new GlobalWeakMap();
-  const EXTRAS = ['toolName', 'resource', 'prompt', 'result', 'details', 'retryAfterMs'];
+  const EXTRAS = ['toolName', 'resource', 'prompt', 'result', 'extract', 'details', 'retryAfterMs'];
   let calls = 0;
 
   function isMetaTool(name) {
@@ -432,6 +432,9 @@
   const readResource = (uri, options, third) => request(RESOURCE, uri, undefined, third === undefined ? options : third);
   const getPrompt = (name, input, options) => request(PROMPT, name, input, options);
   const getResult = (handle, part, third) => request(RESULT, handle, part, third === undefined ? part : third);
+  const EXTRACT = { kind: 'extract', functionName: 'extract', what: 'a type', maxName: config.maxName, handle: true };
+  const extract = (value, type, options) => request(
+    EXTRACT, typeof type === 'string' ? bounded(trim(type), 60) : 'JSON Schema', { value, type }, options);
   // Calls that one of several was waited for: the others may be without their answers at the end.
   const raced = [];
   function noteRaced(promises) {
@@ -984,6 +987,7 @@
     expose('getTool', getTool);
     expose('__safe_parallel', safeParallel);
     expose('emit', emit);
+    expose('extract', extract);
     expose('structuredClone', (value) => clone(value, new GlobalMap()));
     if (config.console) {
       const write = freeze(writer(''));

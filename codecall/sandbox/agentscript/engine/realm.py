@@ -231,7 +231,11 @@ class Realm:
     # The binding turns an exception raised here into a crash of the interpreter, so none of these may raise.
 
     def _host_post(
-        self, call: int, kind: Literal["tool", "resource", "prompt", "result"], arguments: str, entry_json: str
+        self,
+        call: int,
+        kind: Literal["tool", "resource", "prompt", "result", "extract"],
+        arguments: str,
+        entry_json: str,
     ) -> None:
         entry = _decode_json(entry_json, type=CallEntry)
         size = utf8_length(arguments)
