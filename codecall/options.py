@@ -31,9 +31,11 @@ Word = Annotated[str, Field(pattern=r"^[^\W_]+$", max_length=64)]
 class SearchOptions(Options):
     """How `codecall:search` finds tools."""
 
-    strategy: Literal["tfidf", "embedding", "hybrid", "auto"] = "tfidf"
+    strategy: Literal["tfidf", "embedding", "hybrid", "auto", "model"] = "tfidf"
     """`tfidf` compares words and needs no model; `embedding` uses an embedding model, `hybrid` uses both; `auto` is
-    `hybrid` where the model and its libraries are installed, else `tfidf` with a warning."""
+    `hybrid` where the model and its libraries are installed, else `tfidf` with a warning. `model` finds candidates by
+    words and has the client's own model choose among them (MCP sampling); where it cannot, words decide, with a
+    warning."""
     similarity_threshold: float = Field(default=0.3, ge=0.0, le=1.0)
     """The lowest score of a hit in a search that sets no `minScore`; lower ones are left out."""
     model_name: str = Field(default="sentence-transformers/all-MiniLM-L6-v2", min_length=1)
@@ -418,7 +420,7 @@ class DirectCallsDict(TypedDict, total=False):
 class SearchDict(TypedDict, total=False):
     """`embedding`: how search works. See `codecall.options.SearchOptions`."""
 
-    strategy: Literal["tfidf", "embedding", "hybrid", "auto"]
+    strategy: Literal["tfidf", "embedding", "hybrid", "auto", "model"]
     similarity_threshold: float
     model_name: str
     backend: Literal["auto", "onnx", "torch"]

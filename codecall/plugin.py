@@ -194,7 +194,7 @@ class CodeCallPlugin(CatalogTransform):
             inline_result_bytes: Bytes of a result that an answer holds; a larger one is kept, and the answer has its
                 handle, preview and shape.
             mark_errors: Set MCP's `isError` on every envelope whose status is not `ok`.
-            embedding: How search works: `{"strategy": "tfidf" | "embedding" | "hybrid" | "auto", …}`. See
+            embedding: How search works: `{"strategy": "tfidf" | "embedding" | "hybrid" | "auto" | "model", …}`. See
                 `codecall.options.SearchOptions`.
             observed_output: Whether output shapes are learned from results; or `{"per_caller": …, "store": …}`. See
                 `codecall.options.ObservedOutputOptions`.

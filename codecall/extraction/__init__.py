@@ -1,1 +1,1 @@
-"""`extract(value, type)` of scripts: a value read into a type by a model, checked, and counted."""
+"""What a model is asked: to read a value into a type for `extract` of scripts, and to choose among hits of a search."""

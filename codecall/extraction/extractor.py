@@ -174,9 +174,8 @@ def _checked(answer: str, validator: Validator) -> tuple[str, str | None]:
     """The JSON text of an answer, and what is wrong with it; None where nothing is."""
     if len(answer) > MAX_ANSWER_CHARS:
         return "", f"it has {len(answer):,} characters"
-    fenced = _FENCE.match(answer)
     try:
-        value = read_json(fenced[1] if fenced is not None else answer)
+        value = read_json(unfenced(answer))
         wrong = next(iter(validator.iter_errors(value)), None)
         if wrong is None:
             return encode_json(value), None
@@ -184,6 +183,12 @@ def _checked(answer: str, validator: Validator) -> tuple[str, str | None]:
         return "", "it is no JSON"
     place = "".join(f"[{part!r:.40}]" for part in list(wrong.absolute_path)[:10])
     return "", f"{f'at {place}: ' if place else ''}{wrong.message}"[:MAX_FINDING]
+
+
+def unfenced(answer: str) -> str:
+    """A model's answer without a code fence around all of it."""
+    fenced = _FENCE.match(answer)
+    return fenced[1] if fenced is not None else answer
 
 
 def _invalid(name: str, reason: str) -> InvalidInputError:

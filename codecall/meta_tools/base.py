@@ -240,6 +240,11 @@ class MetaTool(Tool):
         tool._own_name = name
         return tool
 
+    @property
+    def asks_client(self) -> bool:
+        """Whether it may ask the client something before it answers."""
+        return self.calls_tools
+
     @model_validator(mode="after")
     def _validate_tool_name(self) -> Self:
         """Accept the colon, which is the contract's; clients that refuse it list another tool."""
@@ -296,11 +301,16 @@ class MetaTool(Tool):
             raise ToolError(f"{self.name}: {client_message(failure, sanitization)}") from None
 
     async def _respond(self, arguments: dict[str, Any]) -> ToolResult:
-        """Answer with the arguments as they are, or else as they are meant."""
-        approvals = self._runtime.approvals if self.calls_tools else None
+        """Answer with the arguments as they are, or else as they are meant; in several requests where the client is
+        asked something in between."""
+        approvals = self._runtime.approvals if self.asks_client else None
+        if approvals is None:
+            return await self._respond_as_meant(arguments)
+        start = functools.partial(self._respond_as_meant, arguments)
+        return await approvals.respond(get_context(), self.name, arguments, start)
+
+    async def _respond_as_meant(self, arguments: dict[str, Any]) -> ToolResult:
         try:
-            if approvals is not None:
-                return await approvals.respond(get_context(), self.name, arguments, lambda: self.respond(arguments))
             return await self.respond(arguments)
         except ArgumentsError:
             from codecall.meta_tools.argument_conversions import convert_arguments  # few calls need it

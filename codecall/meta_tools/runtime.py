@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("codecall")
 
+BY_WORDS: Final = ("tfidf", "model")
+"""Strategies of search that need no model here."""
+
 FIXED_OPTIONS: Final = ("approvals", "audit", "extract", "flows", "observed_output", "results", "tasks", "telemetry")
 """Options that no reload changes."""
 
@@ -136,6 +139,8 @@ def changed_options(current: PluginOptions, vm: object, changes: Mapping[str, ob
     update = {name: getattr(built, name) for name in (*names, *(("preset", "preset_name") if vm is not None else ()))}
     options = current.model_copy(update=update)
     fixed = [name for name in FIXED_OPTIONS if getattr(options, name) != getattr(current, name)]
+    if "model" in (options.embedding.strategy, current.embedding.strategy) and options.embedding != current.embedding:
+        fixed.append("embedding")
     if options.shutdown.on_sigterm != current.shutdown.on_sigterm:
         fixed.append("shutdown.on_sigterm")
     if fixed:
@@ -166,7 +171,7 @@ def create_enclave_pool(options: PluginOptions, lifetime: EnclaveLifespan, telem
 
 def create_approvals(options: PluginOptions, audit: Audit) -> ApprovalService | None:
     """Create what asks persons for calls; None, and nothing is loaded, where no rule is given."""
-    samples = options.extract is not None
+    samples = options.extract is not None or options.embedding.strategy == "model"
     if options.approvals is None and not options.flows and not samples:
         return None
     from codecall.approvals.options import ApprovalOptions
@@ -177,7 +182,7 @@ def create_approvals(options: PluginOptions, audit: Audit) -> ApprovalService | 
 
 def create_search_index(options: SearchOptions) -> LazySearchIndex:
     """Create the search index; it loads nothing yet."""
-    return LazySearchIndex(partial(_load_search_index, options), preload=options.strategy != "tfidf")
+    return LazySearchIndex(partial(_load_search_index, options), preload=options.strategy not in BY_WORDS)
 
 
 def _load_search_index(options: SearchOptions) -> SearchIndex:
@@ -191,7 +196,7 @@ def _load_search_index(options: SearchOptions) -> SearchIndex:
         return ranker
 
     semantic_only = options.strategy == "embedding"
-    semantic = None if options.strategy == "tfidf" else SemanticOptions(load_model, semantic_only=semantic_only)
+    semantic = None if options.strategy in BY_WORDS else SemanticOptions(load_model, semantic_only=semantic_only)
     return SearchIndex(semantic, synonyms=options.synonyms)
 
 

@@ -28,6 +28,7 @@ from codecall.meta_tools.descriptions import describe_search
 from codecall.meta_tools.search_arguments import KINDS, SearchArguments, input_schema
 
 if TYPE_CHECKING:
+    from codecall.extraction.ranking import ModelRanking
     from codecall.meta_tools.search_results import ObservedSchemas
     from codecall.meta_tools.search_selection import Match
 
@@ -115,7 +116,7 @@ class SearchTool(MetaTool):
         from codecall.meta_tools.search_results import match_documents
 
         entries = await self._entries(context, view, kinds)
-        request = SearchRequest(parsed, entries, index, self._runtime.options)
+        request = SearchRequest(parsed, entries, index, self._runtime.options, self._ranking(context))
         matches = await request.run()
         several = isinstance(parsed.query, list) and len(parsed.query) > 1 and bool(request.queries)
         detail = parsed.detail or "brief"
@@ -124,6 +125,20 @@ class SearchTool(MetaTool):
         # Reads schemas, which may be large.
         found = await anyio.to_thread.run_sync(render, limiter=search_threads()) if detail == "typescript" else render()
         return tool_result_from_catalog({**found, **request.body})
+
+    @property
+    def asks_client(self) -> bool:
+        """See `MetaTool.asks_client`."""
+        return self._runtime.options.embedding.strategy == "model"
+
+    def _ranking(self, context: Context) -> ModelRanking | None:
+        """What has the client's model choose; None where words, or a model of this server, do."""
+        if not self.asks_client:
+            return None
+        from codecall.extraction.ranking import ModelRanking
+
+        approvals = self._runtime.approvals
+        return ModelRanking(approvals.model(context) if approvals is not None else None)
 
     async def _entries(
         self, context: Context, view: CatalogView, kinds: Sequence[Kind] | None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio.to_thread
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.search.index import SearchIndex
+from codecall.catalog.search.index import Hit, SearchIndex
 from codecall.catalog.search.threads import search_threads
 from codecall.concurrency import CHUNK
 from codecall.meta_tools.base import JsonObject
@@ -33,6 +34,15 @@ from codecall.meta_tools.search_results import (
 from codecall.meta_tools.search_selection import Criteria, Match, Selection, UnmatchedQuery, select
 from codecall.options import PluginOptions
 
+if TYPE_CHECKING:
+    from codecall.extraction.ranking import ModelRanking
+
+CANDIDATES = 30
+"""Hits of a query that the client's model chooses from; of a smaller catalog it sees everything."""
+
+BEST, STEP = 0.99, 0.02
+"""The score of the client's model's first choice, and by how much the next one's is lower."""
+
 WEAK_SCORE = 0.4
 """Queries whose best hit scores less get suggestions too. Plain requests score above:
 `tests/catalog/search/test_lexical.py`."""
@@ -47,8 +57,14 @@ class SearchRequest:
     """
 
     def __init__(
-        self, arguments: SearchArguments, entries: Sequence[CatalogEntry], index: SearchIndex, options: PluginOptions
+        self,
+        arguments: SearchArguments,
+        entries: Sequence[CatalogEntry],
+        index: SearchIndex,
+        options: PluginOptions,
+        ranking: ModelRanking | None = None,
     ) -> None:
+        self._ranking = ranking
         queries = [arguments.query] if isinstance(arguments.query, str) else arguments.query
         filters = arguments.filter or SearchFilter()
         self.queries = list(dict.fromkeys(query for query in queries if query.strip()))
@@ -95,6 +111,8 @@ class SearchRequest:
         """Return the hits; where a query has none, the answer says what is nearest and what to try instead."""
         results = await self._index.search(self._entries, self.queries)
         hits = list(zip(self.queries, results.hits, strict=True))
+        if self._ranking is not None:
+            hits = await self._choose(self._ranking, hits, warnings)
         choose = partial(select, hits, self._criteria, self._places, self._default_places)
         # One query is read no further than it is shown. Ten common words over thousands of tools, or a filter that
         # leaves few of them, have tens of thousands of hits: too many for the event loop.
@@ -113,6 +131,36 @@ class SearchRequest:
                 warnings += no_match_warnings(unmatched, min_score, alone=len(self.queries) == 1)
             await self._describe_apps(entries, apps, DEAD_END, warnings, unmatched)
         return selection.matches
+
+    async def _choose(
+        self, ranking: ModelRanking, found: Sequence[tuple[str, Sequence[Hit]]], warnings: list[str]
+    ) -> list[tuple[str, Sequence[Hit]]]:
+        """The hits that the client's model chooses; those by words where it does not."""
+        from codecall.approvals.asking import Unanswered  # loaded with the ranking
+
+        candidates = list(self._entries) if len(self._entries) <= CANDIDATES else []
+        for _, hits in found:
+            candidates += [hit.entry for hit in islice(hits, CANDIDATES)]
+        unique = {(entry.name, entry.kind): entry for entry in candidates if self._criteria.fits(entry)}
+        entries = list(unique.values())
+        if not entries:
+            return list(found)
+        about = [(entry.name, entry.description or entry.title or "") for entry in entries]
+        try:
+            chosen = await ranking.choose(self.queries, about)
+        except Unanswered as reason:
+            warnings.append(f"Chosen by words alone: {reason}.")
+            return list(found)
+        ranked: list[tuple[str, Sequence[Hit]]] = []
+        for (query, hits), places in zip(found, chosen, strict=True):
+            if not places:
+                warnings.append(f"Chosen by words alone: the client's model found nothing that fits {query!r:.100}.")
+            # The model gives an order and no scores; each place is worth a little less than the one before.
+            ordered = [
+                Hit(entries[place], round(max(BEST - number * STEP, STEP), 4)) for number, place in enumerate(places)
+            ]
+            ranked.append((query, ordered or hits))
+        return ranked
 
     async def _describe_apps(
         self,

@@ -68,7 +68,7 @@ def resolve_strategy(options: SearchOptions) -> SearchOptions:
         OptionsError: `embedding` or `hybrid` is requested, and the extra or the model is missing; the hint says what to
             install.
     """
-    if options.strategy == "tfidf":
+    if options.strategy in ("tfidf", "model"):
         return options
     from codecall.catalog.search.models.locate import locate_model
 
