@@ -30,6 +30,7 @@ LONG: dict[str, str] = {
     "codecall.sandbox.enclave": "the enclave and the runs that it has in flight",
     "codecall.approvals.gate": "every step of a call through the gate, and the texts of what keeps it from being made",
     "codecall.calls.broker": "one call from its rules to its value, and the task that it runs in",
+    "codecall.gateway.upstream.relay": "all that a server sends besides answers, and whom it may reach",
     "codecall.client.client": "the client, and the upstream that adapts a client its user brings",
     "codecall.plugin": "the whole wiring, and every option of `init` with what it means",
     "codecall.options": "every group of options, as a model and as the dictionary that `init` takes",

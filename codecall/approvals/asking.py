@@ -10,12 +10,19 @@ from fastmcp import Context
 from mcp import MCPError
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types import (
+    ClientCapabilities,
     CreateMessageRequest,
     CreateMessageRequestParams,
     CreateMessageResult,
+    CreateMessageResultWithTools,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
+    ListRootsRequest,
+    ListRootsResult,
+    RootsCapability,
+    SamplingCapability,
+    SamplingToolsCapability,
     TextContent,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -74,6 +81,10 @@ def _proposed_calls(request: ApprovalRequest) -> int:
     return min(MAX_GRANTED_CALLS, max(1, request.foreseen - request.approved)) if request.foreseen else DEFAULT_CALLS
 
 
+ANSWERS: Final = (CreateMessageResult, CreateMessageResultWithTools, ListRootsResult, ElicitResult)
+"""What a client answers with."""
+
+
 class Unanswered(Exception):  # noqa: N818 - named for what the person did
     """Nobody answered: the client cannot ask, or the person dismissed the question."""
 
@@ -92,8 +103,8 @@ class Channel(Protocol):
         """
         ...
 
-    async def sample(self, params: CreateMessageRequestParams) -> object:
-        """Ask the client's model, and wait for the answer, which `sampled_text` reads.
+    async def ask(self, request: CreateMessageRequest | ListRootsRequest) -> object:
+        """Ask the client's model, or for its folders, and wait for the answer.
 
         Raises:
             Unanswered: there is none.
@@ -122,16 +133,40 @@ class RequestChannel:
         except MCPError as failure:
             raise Unanswered(f"the client refused the question: {failure.error.message}") from None
 
-    async def sample(self, params: CreateMessageRequestParams) -> object:
+    async def ask(self, request: CreateMessageRequest | ListRootsRequest) -> object:
         """See `Channel`."""
         context = self._context
         related = ServerMessageMetadata(related_request_id=context.request_id)
+        answer = _ANSWERS["tools" if _with_tools(request) else request.method]
         try:
-            return await context.session.send_request(
-                CreateMessageRequest(params=params), CreateMessageResult, metadata=related
-            )
+            return await context.session.send_request(request, answer, metadata=related)
         except MCPError as failure:
-            raise Unanswered(f"the client refused to ask its model: {failure.error.message:.200}") from None
+            raise Unanswered(f"the client refused what it was asked: {failure.error.message:.200}") from None
+
+
+_ANSWERS: Final[Mapping[str, type[CreateMessageResult | CreateMessageResultWithTools | ListRootsResult]]] = {
+    "sampling/createMessage": CreateMessageResult,
+    "tools": CreateMessageResultWithTools,
+    "roots/list": ListRootsResult,
+}
+
+
+def _with_tools(request: CreateMessageRequest | ListRootsRequest) -> bool:
+    """Whether a request lets the model call tools of the client."""
+    params = request.params
+    return isinstance(params, CreateMessageRequestParams) and (params.tools, params.tool_choice) != (None, None)
+
+
+def can_answer(context: Context, request: CreateMessageRequest | ListRootsRequest) -> bool:
+    """Whether the client of a request says that it answers such a thing."""
+    if context.is_background_task or context.request_context is None:
+        return False
+    if isinstance(request, ListRootsRequest):
+        wanted = ClientCapabilities(roots=RootsCapability())
+    else:
+        tools = SamplingToolsCapability() if _with_tools(request) else None
+        wanted = ClientCapabilities(sampling=SamplingCapability(tools=tools))
+    return context.session.check_client_capability(wanted)
 
 
 def sampled_text(answer: object) -> str:
@@ -198,6 +233,14 @@ def can_sample(context: Context) -> bool:
         return False
     capabilities = context.session.client_capabilities
     return capabilities is not None and capabilities.sampling is not None
+
+
+def can_be_asked(context: Context) -> bool:
+    """Whether the client of a request says that it answers anything."""
+    if context.is_background_task or context.request_context is None:
+        return False
+    capabilities = context.session.client_capabilities
+    return capabilities is not None and any((capabilities.elicitation, capabilities.sampling, capabilities.roots))
 
 
 def is_modern(context: Context) -> bool:

@@ -14,18 +14,19 @@ import asyncio
 import contextlib
 import inspect
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Literal, TypeVar
 
 from anyio import to_thread
 from fastmcp import Context
-from mcp_types import InputRequiredResult, InputResponses
+from mcp_types import ElicitRequest, InputRequest, InputRequiredResult, InputResponses
 
 from codecall.approvals import ahead
 from codecall.approvals.approver import call_approver
-from codecall.approvals.asking import Channel, Unanswered, form_for, form_of, read_answer
+from codecall.approvals.asking import ANSWERS, Channel, Unanswered, can_answer, form_for, form_of, read_answer
 from codecall.approvals.flows import NO_FLOW, FlowRules, FlowRuling, ValueFlow
 from codecall.approvals.grants import GrantKey
 from codecall.approvals.interfaces import Approvals, RunIdentity
@@ -89,6 +90,7 @@ class CallGate(RunObserver):
         "_granted",
         "_identity",
         "_open",
+        "_others",
         "_service",
         "_turn",
     )
@@ -101,10 +103,13 @@ class CallGate(RunObserver):
         channel: Channel | None,
         clock: RunClock,
         *,
+        others: Channel | None = None,
         flow: ValueFlow | None = None,
     ) -> None:
         self._service = service
         self._flow = flow
+        self._others = others
+        """The way to the client for what is no form."""
         self._context = context
         self._identity = identity
         self._channel = channel
@@ -215,7 +220,8 @@ class CallGate(RunObserver):
                 self._note(group.entry.name, "allowed", "client", rule=group.rule, **fields)
 
     async def answer(self, entry: CatalogEntry, asked: InputRequiredResult) -> InputResponses | None:
-        """Pass the questions of a tool on to the person at the client, with the names of the tool and its server.
+        """Pass the questions of a tool on to the client: forms with the names of the tool and its server, and requests
+        for the client's model or folders as they are.
 
         Returns:
             The answers; None if one cannot be passed on, or is not answered.
@@ -223,24 +229,36 @@ class CallGate(RunObserver):
         Raises:
             ApprovalRequiredError: too many runs wait, or nobody answers in time.
         """
-        forms = [(name, form_of(request)) for name, request in (asked.input_requests or {}).items()]
-        channel, server = self._channel, entry.owner or entry.app_id
+        server, identity = entry.owner or entry.app_id, self._identity
         answers: InputResponses = {}
-        for name, form in forms:
-            if form is None or channel is None or self._asked >= self._service.options.max_questions:
+        for name, asked_for in (asked.input_requests or {}).items():
+            question = self._question(entry.name, server, asked_for)
+            if question is None or self._asked >= self._service.options.max_questions:
                 return None
             self._asked += 1
-            identity = self._identity
             request = ApprovalRequest(entry.name, server, {}, 0, identity.caller, identity.run_id)
-            message = passed_question(entry.name, server, form.message)
             async with contextlib.AsyncExitStack() as stack:
-                if not channel.batches:
+                if not self._batches:
                     await stack.enter_async_context(self._turn)
                 try:
-                    answers[name] = await self._wait(request, channel.elicit(message, form.requested_schema))
+                    answer = await self._wait(request, question())
                 except Unanswered:
                     return None
+            if not isinstance(answer, ANSWERS):
+                return None
+            answers[name] = answer
         return answers
+
+    def _question(
+        self, tool: str, server: str, asked_for: InputRequest
+    ) -> Callable[[], Coroutine[Any, Any, object]] | None:
+        """Passes one question of a tool on; None if it cannot be."""
+        channel, others = self._channel, self._others
+        if (form := form_of(asked_for)) is not None and channel is not None:
+            return partial(channel.elicit, passed_question(tool, server, form.message), form.requested_schema)
+        if isinstance(asked_for, ElicitRequest) or others is None or not can_answer(self._context, asked_for):
+            return None
+        return partial(others.ask, asked_for)
 
     async def _ask(
         self, entry: CatalogEntry, arguments: Mapping[str, object], rule: int, flow: FlowRuling = NO_FLOW

@@ -21,8 +21,6 @@ from fastmcp import Context
 from fastmcp.exceptions import ValidationError
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from mcp_types import (
-    CreateMessageRequest,
-    CreateMessageRequestParams,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
@@ -59,14 +57,11 @@ class RoundTripChannel:
     async def elicit(self, message: str, schema: Mapping[str, Any]) -> ElicitResult:
         """See `Channel`."""
         form = ElicitRequestFormParams(message=message, requested_schema=dict(schema))
-        answer = await self._ask(ElicitRequest(params=form))
+        answer = await self.ask(ElicitRequest(params=form))
         return answer if isinstance(answer, ElicitResult) else ElicitResult(action="cancel")
 
-    async def sample(self, params: CreateMessageRequestParams) -> object:
+    async def ask(self, request: InputRequest) -> object:
         """See `Channel`."""
-        return await self._ask(CreateMessageRequest(params=params))
-
-    async def _ask(self, request: InputRequest) -> object:
         self._count += 1
         name = f"question-{self._count}"
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()

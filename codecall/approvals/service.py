@@ -10,7 +10,7 @@ from fastmcp import Context
 from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 
-from codecall.approvals.asking import Channel, RequestChannel, can_elicit, can_sample, is_modern
+from codecall.approvals.asking import Channel, RequestChannel, can_be_asked, can_elicit, can_sample, is_modern
 from codecall.approvals.flows import FlowRules
 from codecall.approvals.gate import CallGate, follow_values
 from codecall.approvals.grants import Grants
@@ -63,7 +63,8 @@ class ApprovalService:
         channel = _channel(context) if self.options.ask_client and can_elicit(context) else None
         session = await rate_limit_key("session", context, None)
         identity = RunIdentity(run_id, client_key(context), session)
-        return CallGate(self, context, identity, channel, clock, flow=follow_values(self.flows, script))
+        others = _channel(context) if can_be_asked(context) else None
+        return CallGate(self, context, identity, channel, clock, others=others, flow=follow_values(self.flows, script))
 
     def model(self, context: Context) -> Channel | None:
         """The way to the model of the client of a request; None if the client offers none."""
@@ -80,8 +81,7 @@ class ApprovalService:
             arguments: Its arguments.
             start: Performs it.
         """
-        asks = (self.options.ask_client and can_elicit(context)) or (self._samples and can_sample(context))
-        if asks and is_modern(context) and CHANNEL.get() is None:
+        if can_be_asked(context) and is_modern(context) and CHANNEL.get() is None:
             return await self.rounds.respond(context, name, arguments, start)
         return await start()
 

@@ -24,10 +24,11 @@ from fastmcp.resources import ResourceResult
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from fastmcp.utilities.versions import VersionSpec
 from mcp import MCPError
-from mcp_types import InputRequiredResult, InputResponses
+from mcp_types import InputRequest, InputRequiredResult, InputResponses
 
 from codecall.calls.access import AccessPolicy, ComponentLookup, RequestNamespaces, ToolLookup
 from codecall.calls.blocks import BlockInputError, BlockKeeper, BlocksTooLarge
+from codecall.calls.clock import CallClock
 from codecall.calls.conversion import (
     ValueTooLarge,
     has_others_than_texts,
@@ -38,15 +39,16 @@ from codecall.calls.conversion import (
     to_json,
 )
 from codecall.calls.failures import INPUT_REQUIRED_RESULTS, FailureTranslator, too_large_error
-from codecall.calls.fastmcp_internals import call_tool, context_without_meta
+from codecall.calls.fastmcp_internals import call_tool, context_of_call
 from codecall.calls.preflight import CallPreflight
 from codecall.catalog.entries import CatalogEntry, JsonObject
-from codecall.concurrency import abandon, wait_for_task
+from codecall.concurrency import abandon
 from codecall.errors import CallKind, CodeCallError, InvalidInputError, ToolCallError, ToolTimeoutError
 from codecall.fastmcp_errors import log_unexpected
 from codecall.globs import call_kind, display_name, entry_label
 from codecall.options import SanitizationOptions
 from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
+from codecall.sandbox.interfaces import ASK_CLIENT, RunClock
 from codecall.schema.partial import PreflightError
 
 if TYPE_CHECKING:
@@ -96,6 +98,7 @@ class Broker:
         create_blocks: creates the store of content blocks, once there are some; without it none are kept.
         gate: called with the entry and the input of each call before it is made; raises what keeps it from being made.
         questions: called with the questions that a tool answers with; gives the answers, or None if there are none.
+        clock: of the run; stands still while a tool has something asked at the client.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class Broker:
         create_blocks: Callable[[], BlockKeeper] | None = None,
         gate: Callable[[CatalogEntry, Mapping[str, object]], Awaitable[None]] | None = None,
         questions: AnswerQuestions | None = None,
+        clock: RunClock | None = None,
     ) -> None:
         self._server = context.fastmcp
         self._access = AccessPolicy(view, allowed_tools, components)
@@ -126,6 +130,7 @@ class Broker:
         self._create_blocks = create_blocks
         self._gate = gate
         self._questions = questions
+        self._clock = clock
         self.blocks: BlockKeeper | None = None
         """The content blocks that calls have returned; None while there are none."""
         self.used_components: set[tuple[CallKind, str]] = set()
@@ -336,7 +341,7 @@ class Broker:
     async def _result(self, request: Coroutine[Any, Any, T], entry: CatalogEntry, arguments: Mapping[str, object]) -> T:
         """FastMCP's result, if it is a success."""
         try:
-            result = await request_with_timeout(request, entry, self._timeout_ms)
+            result = await self._timed(request, entry)
             if isinstance(result, InputRequiredToolResult) and self._questions is not None:
                 result = cast("T", await self._answer(result, entry, arguments, self._questions))
         except CodeCallError:
@@ -375,8 +380,21 @@ class Broker:
             again = call_tool(
                 self._server, entry.name, dict(arguments), _version(entry.version), (answers, asked.request_state)
             )
-            result = await request_with_timeout(again, entry, self._timeout_ms)
+            result = await self._timed(again, entry)
         return result
+
+    async def _timed(self, request: Coroutine[Any, Any, T], entry: CatalogEntry) -> T:
+        """The result of a request about `entry`, within the time of a call."""
+        clock, questions = CallClock(self._timeout_ms / 1000, self._clock), self._questions
+
+        async def ask(asked: InputRequest) -> object | None:
+            if questions is None:
+                return None
+            with clock.stopped():
+                answers = await questions(entry, InputRequiredResult(input_requests={"asked": asked}))
+            return None if answers is None else answers["asked"]
+
+        return await request_with_timeout(request, entry, self._timeout_ms, clock, ask)
 
     async def _error(
         self, failure: Exception, entry: CatalogEntry, arguments: Mapping[str, object]
@@ -410,8 +428,15 @@ def check_nesting(entry: CatalogEntry) -> None:
         )
 
 
-async def request_with_timeout(request: Coroutine[Any, Any, T], entry: CatalogEntry, timeout_ms: int) -> T:
-    """Await `request`, which is about `entry`, for at most `timeout_ms` milliseconds, and return its result.
+async def request_with_timeout(
+    request: Coroutine[Any, Any, T],
+    entry: CatalogEntry,
+    timeout_ms: int,
+    clock: CallClock,
+    ask: Callable[[InputRequest], Awaitable[object | None]],
+) -> T:
+    """Await `request`, which is about `entry`, until `clock` has come to `timeout_ms` milliseconds, and return its
+    result. `ask` is for what the tool is called through, see `ASK_CLIENT`.
 
     Raises:
         ToolTimeoutError: the request takes longer; it has been cancelled.
@@ -419,12 +444,13 @@ async def request_with_timeout(request: Coroutine[Any, Any, T], entry: CatalogEn
         ToolExit: the tool raises what would end the process.
         Exception: whatever else the request raises.
     """
-    task_context = context_without_meta()
+    task_context = context_of_call(clock)
     task_context.run(_nesting.set, _nesting.get() + 1)
+    task_context.run(ASK_CLIENT.set, ask)
     task = _start_task(_contain_exit(request), task_context)
     try:
         if not task.done():
-            await wait_for_task(task, timeout_ms / 1000)
+            await clock.wait_for(task)
     except asyncio.CancelledError:
         await _stop(task, entry.name)
         raise

@@ -29,7 +29,9 @@ from fastmcp.server.dependencies import fastmcp_request_ctx
 from fastmcp.server.extensions import ServerExtension
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.versions import VersionSpec
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from codecall.calls.clock import CallClock, TimedSession
 from codecall.catalog.cache.fastmcp_internals import sees_requests
 
 _DISPATCH: Final = frozenset(
@@ -141,8 +143,9 @@ CONNECTION_KEYS: Final = frozenset(
 """Keys of `_meta` that are part of the protocol and the same in all requests of a connection."""
 
 
-def context_without_meta() -> contextvars.Context:
-    """A copy of the current context in which the client's request has none of the `_meta` that the client wrote.
+def context_of_call(clock: CallClock) -> contextvars.Context:
+    """A copy of the current context in which the client's request has none of the `_meta` that the client wrote, and in
+    which `clock` stands still while the client is asked.
 
     A client writes into it what is for the tool that it calls, CodeCall's: a progress token, credentials, notes of its
     own; a proxy would pass all of that on. What the connection itself says stays, since FastMCP reads it there; of that
@@ -150,7 +153,14 @@ def context_without_meta() -> contextvars.Context:
     """
     copy = contextvars.copy_context()
     request = fastmcp_request_ctx.get()
-    if request is not None and request.meta and not request.meta.keys() <= CONNECTION_KEYS:
+    if request is None:
+        return copy
+    changed = request
+    if request.meta and not request.meta.keys() <= CONNECTION_KEYS:
         meta = {key: value for key, value in request.meta.items() if key in CONNECTION_KEYS}
-        copy.run(fastmcp_request_ctx.set, replace(request, meta=meta or None))
+        changed = replace(changed, meta=meta or None)
+    if request.protocol_version not in MODERN_PROTOCOL_VERSIONS:  # later ones have no way to ask meanwhile
+        changed = replace(changed, session=TimedSession(request.session, clock))
+    if changed is not request:
+        copy.run(fastmcp_request_ctx.set, changed)
     return copy

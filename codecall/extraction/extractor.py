@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from anyio import to_thread
-from mcp_types import CreateMessageRequestParams, SamplingMessage, TextContent
+from mcp_types import CreateMessageRequest, CreateMessageRequestParams, SamplingMessage, TextContent
 
 from codecall.approvals.asking import Channel, Unanswered, sampled_text
 from codecall.errors import ExtractionFailedError, InvalidInputError
@@ -150,7 +150,7 @@ class RunExtractor:
         params = CreateMessageRequestParams(
             messages=[message], system_prompt=_SYSTEM, max_tokens=max_tokens, temperature=0.0
         )
-        return sampled_text(await self._model.sample(params))
+        return sampled_text(await self._model.ask(CreateMessageRequest(params=params)))
 
 
 def _compile(given: object) -> tuple[Schema, Validator]:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
-from mcp_types import CreateMessageRequestParams, SamplingMessage, TextContent
+from mcp_types import CreateMessageRequest, CreateMessageRequestParams, SamplingMessage, TextContent
 
 from codecall.approvals.asking import Channel, Unanswered, sampled_text
 from codecall.extraction.extractor import MAX_ANSWER_CHARS, unfenced
@@ -61,7 +61,7 @@ class ModelRanking:
         )
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                answer = sampled_text(await self._model.sample(params))
+                answer = sampled_text(await self._model.ask(CreateMessageRequest(params=params)))
         except TimeoutError:
             raise Unanswered(f"the client's model did not answer within {TIMEOUT_S:g} s") from None
         return _read(answer, len(queries), len(candidates))

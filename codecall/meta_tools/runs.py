@@ -193,6 +193,7 @@ async def run_observed(
         create_blocks=lambda: BlockStore(BlockLimits.from_preset(options.preset), info.caller),
         gate=gate.admit if gate is not None else None,
         questions=gate.answer if gate is not None and options.approvals is not None else None,
+        clock=clock,
     )
     progress = progress_from_context(options.progress, context, info.run_id)
     observers = _observers(runtime, info, progress)

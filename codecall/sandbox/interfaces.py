@@ -8,8 +8,9 @@ import math
 import re
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import anyio
 
@@ -338,6 +339,13 @@ class ResultPlace:
             if size > self.max_result_bytes:
                 raise
             return f"{error.message}; so this answer holds all {size} bytes of it"
+
+
+ASK_CLIENT: Final[ContextVar[Callable[[Any], Awaitable[object | None]] | None]] = ContextVar(
+    "codecall_ask_client", default=None
+)
+"""Asks the client of a request one thing, an MCP request in the form of `InputRequest`, on behalf of the tool that this
+task calls, and gives the answer; None if there is none. For clients that can be asked in no other way."""
 
 
 class RunClock:

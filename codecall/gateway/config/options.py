@@ -62,6 +62,8 @@ class ServerOptions(Options):
     """Seconds one call may take that has told of no progress; each progress notification begins them anew."""
     idle_s: Annotated[float, Field(ge=0, le=86_400, strict=False)] = 300.0
     """Seconds without a call after which it is stopped; 0: never."""
+    sampling: bool = False
+    """Let it use the models of clients that offer theirs (MCP sampling); False: it is refused."""
     per_client: bool = False
     """Give each client of the gateway a connection, and so a process, of its own. False: all share one."""
 

@@ -105,7 +105,7 @@ class UpstreamConnection:
         self.advice = ""
         self.connected_at = time.time()
         self.ready: asyncio.Future[None] = loop.create_future()
-        self.router = MessageRouter(server, logger, on_change)
+        self.router = MessageRouter(server, logger, on_change, sampling=options.sampling)
         self._server = server
         self._options = options
         self._resolve = resolve
@@ -161,7 +161,8 @@ class UpstreamConnection:
             ServerTimeoutError: it took too long; the server was told that it is cancelled.
         """
         timeout_s = self._options.call_timeout_s
-        call = InFlightCall(self.session, context, timeout_s, self._logger, self._server)
+        sampling = self._options.sampling
+        call = InFlightCall(self.session, context, timeout_s, self._logger, self._server, sampling=sampling)
         self.active_calls += 1
         if for_client:
             self.router.calls[call] = None

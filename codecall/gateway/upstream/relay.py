@@ -28,6 +28,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.gateway.upstream.errors import is_modern
 from codecall.identity import client_key
+from codecall.sandbox.interfaces import ASK_CLIENT
 
 T = TypeVar("T")
 
@@ -56,6 +57,7 @@ class InFlightCall:
         timeout_s: seconds it may take without a progress notification.
         logger: of the server.
         server: its name.
+        sampling: whether it may use clients' models.
 
     Attributes:
         scope: the cancel scope that the call runs in; cancelled when its time is up.
@@ -68,8 +70,11 @@ class InFlightCall:
         timeout_s: float,
         logger: logging.Logger,
         server: str,
+        *,
+        sampling: bool = False,
     ) -> None:
         self.session = session
+        self._sampling = sampling
         self.context = context
         self.scope = anyio.CancelScope(deadline=asyncio.get_running_loop().time() + timeout_s)
         # What is done for the client is done with the variables of its request: FastMCP finds the request there.
@@ -101,7 +106,7 @@ class InFlightCall:
         state: str | None = None
         if context is not None and is_modern(self.session):
             answers, state = context.input_responses, context.request_state
-        result, rounds = await send(answers, state), 0
+        result, rounds = self._permitted(await send(answers, state)), 0
         if context is None or context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return result
         while isinstance(result, mcp_types.InputRequiredResult):
@@ -111,7 +116,14 @@ class InFlightCall:
             answers = {key: await self.ask(_ask_client(context, self._server, request)) for key, request in requests}
             if not answers:
                 await anyio.sleep(_ROUND_PAUSE_S)
-            result = await send(answers or None, result.request_state)
+            result = self._permitted(await send(answers or None, result.request_state))
+        return result
+
+    def _permitted(self, result: T) -> T:
+        """The result of a request, if the server may ask what it asks in it."""
+        if isinstance(result, mcp_types.InputRequiredResult):
+            for request in (result.input_requests or {}).values():
+                check_permitted(request, self._server, sampling=self._sampling)
         return result
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
@@ -251,9 +263,13 @@ class MessageRouter:
         server: its name.
         logger: of the server.
         on_change: called with "tools", "resources" or "prompts" when the server says that they have changed.
+        sampling: whether the server may use clients' models.
     """
 
-    def __init__(self, server: str, logger: logging.Logger, on_change: Callable[[str], None]) -> None:
+    def __init__(
+        self, server: str, logger: logging.Logger, on_change: Callable[[str], None], *, sampling: bool = False
+    ) -> None:
+        self._sampling = sampling
         self.calls: dict[InFlightCall, None] = {}
         """In the order in which they began."""
         self._server = server
@@ -330,6 +346,7 @@ class MessageRouter:
     async def _ask(self, request: mcp_types.InputRequest) -> Any:
         call = self._only_call()
         try:
+            check_permitted(request, self._server, sampling=self._sampling)
             if call is None or call.context is None:
                 what = _question(request).what
                 of = "several clients" if self.calls or self._lingering else "no client"
@@ -382,6 +399,8 @@ async def _ask_client(context: Context, server: str, request: mcp_types.InputReq
     """Ask the client whose request this is. Runs with that request's variables."""
     what, capabilities, answer = _question(request)
     if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
+        if (ask := ASK_CLIENT.get()) is not None and isinstance(given := await ask(request), answer):
+            return given
         raise _refusal(
             f"the client cannot be asked for {what}: it speaks MCP {context.session.protocol_version}, in which only a "
             "server of that version can ask"
@@ -394,6 +413,16 @@ async def _ask_client(context: Context, server: str, request: mcp_types.InputReq
         request = mcp_types.ElicitRequest(params=params)
     related = ServerMessageMetadata(related_request_id=context.request_id)
     return await context.session.send_request(request, answer, metadata=related)
+
+
+def check_permitted(request: mcp_types.InputRequest, server: str, *, sampling: bool) -> None:
+    """Refuse what a server may not ask of clients.
+
+    Raises:
+        MCPError: it may not.
+    """
+    if isinstance(request, mcp_types.CreateMessageRequest) and not sampling:
+        raise _refusal(f"server {server!r} may not use the client's model; `sampling = true` in its options allows it")
 
 
 def _refusal(reason: str) -> MCPError:

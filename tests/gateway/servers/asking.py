@@ -6,7 +6,16 @@ import os
 from typing import Any
 
 from fastmcp import Context, FastMCP
-from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+from mcp_types import (
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    InputRequiredResult,
+    ListRootsRequest,
+    SamplingMessage,
+    TextContent,
+)
 
 server: FastMCP[Any] = FastMCP("asking")
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -33,6 +42,19 @@ async def guard(ctx: Context, rounds: int = 1) -> Any:
         return f"hello {ctx.input_responses['who'].content['name']}"  # pyright: ignore
     ask = ElicitRequest(params=ElicitRequestFormParams(message="Who?", requested_schema=SCHEMA))
     return InputRequiredResult(input_requests={"who": ask}, request_state=str(state + 1))
+
+
+@server.tool
+async def wonder(ctx: Context, what: str) -> Any:
+    """Asks for the client's model or folders in its answer."""
+    if ctx.input_responses:
+        return ctx.input_responses["it"].model_dump_json()
+    message = SamplingMessage(role="user", content=TextContent(type="text", text="Hi"))
+    ask: Any = {
+        "model": CreateMessageRequest(params=CreateMessageRequestParams(messages=[message], max_tokens=9)),
+        "roots": ListRootsRequest(),
+    }[what]
+    return InputRequiredResult(input_requests={"it": ask}, request_state="asked")
 
 
 @server.tool

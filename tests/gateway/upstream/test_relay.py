@@ -101,7 +101,7 @@ async def test_a_server_may_ask_the_client_whose_call_is_under_way() -> None:
         return f"{messages[0].content.text} there"
 
     async with (
-        serve_components(Backend("git", plain_server())) as server,
+        serve_components(Backend("git", plain_server(sampling=True))) as server,
         Client(
             server, mode="legacy", elicitation_handler=elicit, sampling_handler=sample, roots=["file:///srv"]
         ) as client,
@@ -121,7 +121,8 @@ async def test_a_server_may_ask_the_client_whose_call_is_under_way() -> None:
 )
 @pytest.mark.parametrize("asked", [ELICIT, SAMPLE, {"method": "roots/list"}])
 async def test_a_client_that_cannot_be_asked_is_not(mode: str, why: str, asked: dict[str, Any]) -> None:
-    async with serve_components(Backend("git", plain_server())) as server, Client(server, mode=mode) as client:
+    backend = Backend("git", plain_server(sampling=True))
+    async with serve_components(backend) as server, Client(server, mode=mode) as client:
         answer = json.loads(result_text(await client.call_tool("ask", asked)))
     assert answer["error"]["message"].startswith("Refused by the gateway: the client cannot be asked for")
     assert why in answer["error"]["message"]

@@ -1,0 +1,98 @@
+"""The clock of one call, which stands still while the tool has something asked at the client: a person needs longer
+than any tool may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final, TypeVar
+
+from mcp.server.session import ServerSession
+from pydantic import BaseModel
+
+from codecall.sandbox.interfaces import RunClock
+
+ResultT = TypeVar("ResultT", bound=BaseModel)
+
+MAX_QUESTION_S: Final = 600.0
+"""Seconds that one question of a tool may wait for its answer; then the call is out of time."""
+
+
+class CallClock:
+    """How long one call may still take.
+
+    Args:
+        seconds: What it may take.
+        run: The clock of its run, which stands still with it.
+    """
+
+    def __init__(self, seconds: float, run: RunClock | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._left = seconds
+        self._run = run or RunClock()
+        self._questions = 0
+        self._started = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiter: asyncio.Future[None] = self._loop.create_future()
+
+    async def wait_for(self, task: asyncio.Task[Any]) -> None:
+        """Wait until `task` has ended, or its time is up."""
+        task.add_done_callback(self._wake)
+        if not self._questions:
+            self._start(self._left)
+        try:
+            await self._waiter
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+            task.remove_done_callback(self._wake)
+
+    @contextmanager
+    def stopped(self) -> Generator[None]:
+        """Stand still within this context, and within every other one that is open at the same time."""
+        with self._run.stopped():
+            if not self._questions:
+                if self._timer is not None:
+                    self._left -= self._loop.time() - self._started
+                self._start(MAX_QUESTION_S)
+            self._questions += 1
+            try:
+                yield
+            finally:
+                self._questions -= 1
+                if not self._questions:
+                    self._start(self._left)
+
+    def _start(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._started = self._loop.time()
+        self._timer = self._loop.call_later(max(seconds, 0.0), self._wake)
+
+    def _wake(self, _: object = None) -> None:
+        if not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class TimedSession(ServerSession):
+    """The session of a client's request as a tool sees it that is called inside of that request: while it asks the
+    client something (`Context.elicit`), the clocks of the calls stand still.
+
+    Args:
+        session: The session.
+        clock: The clock of the call.
+    """
+
+    def __init__(self, session: ServerSession, clock: CallClock) -> None:
+        vars(self).update(vars(session))
+        outer: Sequence[CallClock] = session.clocks if isinstance(session, TimedSession) else ()
+        self.clocks: tuple[CallClock, ...] = (*outer, clock)
+        """Of this call, and of those that it is made inside of."""
+
+    async def send_request(self, request: Any, result_type: type[ResultT], *options: Any, **more: Any) -> ResultT:
+        """See `ServerSession.send_request`."""
+        with ExitStack() as stack:
+            for clock in self.clocks:
+                stack.enter_context(clock.stopped())
+            return await super().send_request(request, result_type, *options, **more)

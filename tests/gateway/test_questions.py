@@ -1,0 +1,141 @@
+"""Questions of servers behind the gateway: of both eras of MCP to clients of both, to clients and in their scripts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.client.elicitation import ElicitResult
+from fastmcp.exceptions import ToolError
+from mcp import MCPError
+
+from codecall import CodeCallPlugin
+from codecall.gateway.config.options import StdioServer
+from codecall.gateway.upstream.server import Backend
+from tests.approvals.conftest import run
+from tests.gateway.backends import result_text, serve_components
+
+ASKING = Path(__file__).parent / "servers" / "asking.py"
+PLAIN = Path(__file__).parent / "servers" / "plain.py"
+FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
+HELLO = [{"role": "user", "content": {"type": "text", "text": "Hi"}}]
+RAW: dict[str, dict[str, Any]] = {
+    "person": {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": FORM}},
+    "model": {"method": "sampling/createMessage", "params": {"messages": HELLO, "maxTokens": 9}},
+    "roots": {"method": "roots/list"},
+}
+CLIENTS = pytest.mark.parametrize("client_era", ["legacy", "2026-07-28"])
+SERVERS = pytest.mark.parametrize("server_era", ["old", "new"])
+WHAT = pytest.mark.parametrize(("what", "said"), [("person", "Ann"), ("model", "Hi there"), ("roots", "file:///srv")])
+
+
+class Home:
+    """A client that answers everything, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.questions: list[str] = []
+
+    async def elicit(self, message: str, *_: Any) -> Any:
+        """FastMCP's `elicitation_handler`."""
+        self.questions.append(message)
+        return ElicitResult(action="accept", content={"name": "Ann"})
+
+    async def sample(self, messages: Any, *_: Any) -> str:
+        """FastMCP's `sampling_handler`."""
+        self.questions.append(messages[0].content.text)
+        return f"{messages[0].content.text} there"
+
+    def client(self, server: FastMCP[Any], mode: str, **options: Any) -> Client[Any]:
+        """A client of `server`."""
+        offers: dict[str, Any] = {"elicitation_handler": self.elicit, "sampling_handler": self.sample}
+        return Client(server, **{"mode": mode, "roots": ["file:///srv"], **offers, **options})
+
+
+@asynccontextmanager
+async def gateway(server_era: str, *, sampling: bool = True, scripts: bool = False) -> AsyncGenerator[FastMCP[Any]]:
+    """A server with the tools of one behind it, which speaks the old or the new era."""
+    program = PLAIN if server_era == "old" else ASKING
+    backend = Backend("door", StdioServer(command=sys.executable, args=(str(program),), sampling=sampling))
+    async with serve_components(backend) as server, Client(server, mode="auto") as first:
+        if server_era == "new":
+            await first.call_tool("pid", {})  # the first client decides which era is spoken
+        if scripts:
+            CodeCallPlugin.init(approvals=[], pool={"min_workers": 0}).install(server)
+        yield server
+
+
+def call(server_era: str, what: str) -> tuple[str, dict[str, Any]]:
+    """The tool that asks, and its input."""
+    if server_era == "old":
+        return "ask", RAW[what]
+    return ("guard", {}) if what == "person" else ("wonder", {"what": what})
+
+
+@CLIENTS
+@SERVERS
+@WHAT
+async def test_a_script_goes_on_where_a_tool_has_asked(client_era: str, server_era: str, what: str, said: str) -> None:
+    home, (tool, arguments) = Home(), call(server_era, what)
+    script = f"return await callTool({json.dumps(tool)}, {json.dumps(arguments)})"
+    async with gateway(server_era, scripts=True) as server, home.client(server, client_era) as client:
+        answer = await run(client, script)
+    assert answer["status"] == "ok", answer
+    assert said in json.dumps(answer["result"])
+    assert len(home.questions) == (what != "roots")
+    if what == "person":
+        assert "[door] Who?" in home.questions[0] or f"Tool: {tool}\n" in home.questions[0]
+
+
+@CLIENTS
+@SERVERS
+@WHAT
+async def test_a_tool_that_a_client_calls_itself(client_era: str, server_era: str, what: str, said: str) -> None:
+    home, (tool, arguments) = Home(), call(server_era, what)
+    async with gateway(server_era) as server, home.client(server, client_era) as client:
+        text = result_text(await client.call_tool(tool, arguments))
+    if (server_era, client_era) == ("old", "2026-07-28"):
+        assert "in which only a server of that version can ask" in text
+    else:
+        assert said in text
+
+
+@CLIENTS
+@SERVERS
+@pytest.mark.parametrize("scripts", [False, True])
+async def test_no_server_uses_a_clients_model_unless_its_options_say_so(
+    client_era: str, server_era: str, scripts: bool
+) -> None:
+    home, (tool, arguments) = Home(), call(server_era, "model")
+    async with (
+        gateway(server_era, sampling=False, scripts=scripts) as server,
+        home.client(server, client_era) as client,
+    ):
+        try:
+            if scripts:
+                text = json.dumps(await run(client, f"return callTool({json.dumps(tool)}, {json.dumps(arguments)})"))
+            else:
+                text = result_text(await client.call_tool(tool, arguments))
+        except (ToolError, MCPError) as refused:
+            text = str(refused)
+    assert "server 'door' may not use the client's model; `sampling = true` in its options allows it" in text
+    assert home.questions == []
+
+
+@CLIENTS
+@SERVERS
+@WHAT
+async def test_a_client_that_offers_nothing_is_not_asked(
+    client_era: str, server_era: str, what: str, said: str
+) -> None:
+    tool, arguments = call(server_era, what)
+    script = f"return await callTool({json.dumps(tool)}, {json.dumps(arguments)})"
+    async with gateway(server_era, scripts=True) as server, Client(server, mode=client_era) as client:
+        answer = await run(client, script)
+    assert said not in json.dumps(answer)
+    assert "annot be asked" in json.dumps(answer) or answer["error"]["code"] == "INPUT_REQUIRED"
