@@ -24,6 +24,7 @@ OPTIONAL: dict[str, tuple[dict[str, Any], int]] = {
     "keeping no results": ({"results": False}, 0),
     "no direct calls": ({"direct_calls": False}, 0),
     "direct calls of some tools": ({"direct_calls": ["users_*"]}, 0),
+    "reading values into types": ({"extract": True}, 40),
 }
 """Options that change what is said, and the tokens that each may add."""
 
@@ -76,7 +77,7 @@ def test_the_limits_described_are_those_in_force(preset: str) -> None:
 
 @pytest.mark.parametrize("preset", PRESET_NAMES)
 def test_every_name_of_the_runtime_is_described(preset: str) -> None:
-    text = descriptions(vm={"preset": preset})["codecall:execute"]
+    text = descriptions(vm={"preset": preset}, extract=True)["codecall:execute"]
     for name in RUNTIME_NAMES - ({"console"} if not load_preset(preset).allow_console else set()):
         assert name in text, name
 

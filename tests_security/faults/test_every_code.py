@@ -102,6 +102,7 @@ SERVED: list[tuple[str, str, dict[str, Any]]] = [
     ("TOOL_NOT_FOUND", "return callTool('dubble', {})", {}),
     ("RESOURCE_NOT_FOUND", "return readResource('data://nothing')", {}),
     ("PROMPT_NOT_FOUND", "return getPrompt('nothing')", {}),
+    ("EXTRACTION_FAILED", "return extract('one', 'number')", {}),
     ("RESULT_NOT_FOUND", "return getResult('nothing')", {}),
     ("ACCESS_DENIED", "return callTool('double', {number: 1})", {"allowedTools": ["fail"]}),
     ("ACCESS_DENIED", "return readResource('data://nothing')", {"allowedTools": ["fail"]}),
@@ -126,7 +127,7 @@ SERVED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 async def test_codes_of_approvals() -> None:
-    """`read` is denied by a person; nobody can be asked about `write`."""
+    """`read` is denied by a person; nobody can be asked about `write`; `look` may not be given what it has returned."""
 
     async def approver(request: ApprovalRequest) -> Decision | None:
         return Decision.deny() if request.tool == "read" else None
@@ -134,18 +135,24 @@ async def test_codes_of_approvals() -> None:
     mcp = FastMCP("office")
     mcp.tool(lambda: 1, name="read")
     mcp.tool(lambda: 1, name="write")
-    rules = [{"action": "ask"}]
-    CodeCallPlugin.init(approvals={"rules": rules, "approver": approver}, pool=ONE).install(mcp)
+    mcp.tool(lambda text="": f"something {text}", name="look")
+    rules = [{"tools": ["read", "write"], "action": "ask"}]
+    flows = [{"from": "look", "to": "look", "action": "deny"}]
+    CodeCallPlugin.init(approvals={"rules": rules, "approver": approver}, flows=flows, pool=ONE).install(mcp)
     async with Client(mcp) as client:
-        for code, tool in APPROVALS.items():
-            answer = await client.call_tool("codecall:execute", {"script": f"return callTool('{tool}', {{}})"})
+        for code, script in APPROVALS.items():
+            answer = await client.call_tool("codecall:execute", {"script": script})
             envelope = typing.cast("dict[str, Any]", answer.structured_content)
             assert envelope["error"]["code"] == code, envelope
             assert envelope["status"] == CONTRACT[code]
 
 
-APPROVALS = {"APPROVAL_DENIED": "read", "APPROVAL_REQUIRED": "write"}
-"""The tool whose call ends with each."""
+APPROVALS = {
+    "APPROVAL_DENIED": "return callTool('read', {})",
+    "APPROVAL_REQUIRED": "return callTool('write', {})",
+    "FLOW_DENIED": "return callTool('look', {text: await callTool('look', {text: 'x'.repeat(12)})})",
+}
+"""The script that ends with each."""
 
 
 @pytest.mark.parametrize(("code", "script", "arguments"), SERVED, ids=[f"{row[0]}: {row[1]:.30}" for row in SERVED])
