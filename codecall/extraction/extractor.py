@@ -122,7 +122,9 @@ class RunExtractor:
                 "Extract from fewer or smaller values, several at once.",
             )
         self.requests += 1
-        self.tokens += cost
+        # What the answer may take counts until it is there: others are asked meanwhile.
+        self.tokens += cost + most
+        used = 0
         try:
             with self._clock.stopped():
                 async with asyncio.timeout(options.timeout_s):
@@ -131,8 +133,11 @@ class RunExtractor:
             raise _failed(name, f"the model did not answer within {options.timeout_s:g} s") from None
         except Unanswered as reason:
             raise _failed(name, str(reason)) from None
-        self.tokens += estimate_tokens(len(answer))
-        return answer
+        else:
+            used = estimate_tokens(len(answer))
+            return answer
+        finally:
+            self.tokens += used - most
 
     async def _answer(self, request: ExtractionRequest, prompt: str, max_tokens: int) -> str:
         if self._options.extractor is not None:
