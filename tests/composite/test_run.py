@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,9 @@ from fastmcp import Client, Context, FastMCP
 from fastmcp.client.client import CallToolResult
 from fastmcp.exceptions import ToolError
 from key_value.aio.stores.memory import MemoryStore
+from mcp.client.subscriptions import listen
+from mcp.shared.subscriptions import ToolsListChanged
+from mcp_types import ToolListChangedNotification
 
 from codecall import AuditEvent, CodeCallPlugin, CompositeTools
 from tests.composite.documents import Stubs
@@ -461,6 +465,37 @@ async def test_reload_reads_the_definitions_again():
     assert "other" in names
     assert "flow" not in names
     assert (known.structured_content or {})["result"] == [False, True]
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_reload_reads_changed_files_and_clients_hear_of_it(tmp_path: Path, mode: Any):
+    file = tmp_path / "flow.json"
+    file.write_text(json.dumps(flow(step("a"))), encoding="utf-8")
+    plugin = CodeCallPlugin.init(composite_tools=[tmp_path])
+    server = plugin.install(echo_server().server)
+    heard = asyncio.Event()
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            heard.set()
+
+    async with Client(server, mode=mode, message_handler=on_message) as client:
+        assert "flow" in [tool.name for tool in await client.list_tools()]
+
+        async def change() -> None:
+            await plugin.reload()  # nothing has changed
+            file.write_text(json.dumps({**flow(step("a")), "name": "other"}), encoding="utf-8")
+            await plugin.reload()
+
+        async with asyncio.timeout(10):
+            if mode == "legacy":
+                await change()
+                await heard.wait()
+            else:
+                async with listen(client.session, tools_list_changed=True) as events:
+                    await change()
+                    assert await anext(aiter(events)) == ToolsListChanged()
+        assert "other" in [tool.name for tool in await client.list_tools()]
 
 
 async def test_its_runs_are_in_the_audit_record():
