@@ -201,9 +201,9 @@ async def test_composite_tools_that_do_not_end_are_ended(lifespan: bool) -> None
         run = asyncio.create_task(caller.call_tool("flow", {}, **({"raise_on_error": False} if lifespan else {})))
         await held.calling()
         assert await plugin.drain() == 1
-        result = await run
-        assert result.structured_content["code"] == "EXECUTION_ABORTED"
-        assert result.structured_content["steps"] == {"hold": "cancelled", "inner": "not_run"}
+        body: dict[str, Any] = (await run).structured_content or {}
+        assert body["code"] == "EXECUTION_ABORTED"
+        assert body["steps"] == {"hold": "cancelled", "inner": "not_run"}
         assert held.cancelled == 1
 
 
