@@ -131,7 +131,9 @@ HOUSE = {
     ),
     "plugin": Row(f"{SHARED} approvals audit catalog composite meta_tools results server telemetry", f"{MCP} anyio"),
     # What stands on top.
-    "gateway": Row(f"{SHARED} approvals catalog composite plugin ratelimit telemetry", f"{MCP} key_value"),
+    "gateway": Row(
+        f"{SHARED} approvals catalog composite plugin ratelimit server.list_changed telemetry", f"{MCP} key_value"
+    ),
     "gateway.config": Row(SHARED, "pydantic"),
     "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic yaml"),
     "gateway.tools": Row(f"{SHARED} catalog gateway telemetry", f"{MCP} platformdirs pydantic"),

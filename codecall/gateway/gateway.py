@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from fastmcp import FastMCP
 from fastmcp.server.providers import Provider
@@ -21,7 +21,7 @@ from codecall.errors import CodeCallError, OptionsError
 from codecall.gateway.asking import DestructiveAsking, with_destructive_rule
 from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.config.variables import resolve_server, resolve_values
-from codecall.gateway.downstream import ListChangedNotifier, ServerBlurb, build_instructions
+from codecall.gateway.downstream import ServerBlurb, build_instructions
 from codecall.gateway.exposure import Exposure, ExposurePolicy, GatewayPlugin, Mode, current_context, is_listing_tools
 from codecall.gateway.tools.completions import install_completions
 from codecall.gateway.tools.disk_cache import ListingCacheFile, cache_folder, remove_old_files
@@ -29,7 +29,11 @@ from codecall.gateway.tools.filter import AccessRules, HiddenComponent, Reserved
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.server import Backend
 from codecall.sandbox.agentscript.policy import is_meta_tool
+from codecall.server.list_changed import ListChangedNotifier
 from codecall.telemetry.metrics import codecall_version
+
+if TYPE_CHECKING:
+    from codecall.composite.provider import CompositeTools
 
 logger = logging.getLogger("codecall")
 
@@ -73,6 +77,7 @@ class Gateway:
                     hint='Leave one of them out; with expose.mode "auto" the tools of other servers may be listed too.',
                 )
         self._notifier = ListChangedNotifier()
+        self._composites: CompositeTools | None = None
         self._cache_folder = cache_folder(options.cache_dir)
         self._backends: Final = {name: Backend(name, server, resolve_server) for name, server in enabled.items()}
         names = ReservedNames(enabled, _meta_tool_spellings(self._plugin))
@@ -297,8 +302,20 @@ class Gateway:
         elif self.options.composite_tools.paths:
             from codecall.composite.provider import CompositeTools  # loads the engine of templates
 
-            server.add_provider(CompositeTools(*self.options.composite_tools.paths))
+            self._composites = CompositeTools(*self.options.composite_tools.paths)
+            server.add_provider(self._composites)
         return server
+
+    async def reload_definitions(self) -> None:
+        """Read the definitions of composite tools again, and tell clients if that changes what there is.
+
+        Raises:
+            OptionsError: a file or folder that the options name is not there; nothing has changed then.
+        """
+        if self._plugin is not None:
+            await self._plugin.reload()
+        elif self._composites is not None and await self._composites.reload():
+            self._lists_changed(frozenset({"tools"}))
 
     def _must_wait(self, exposed: Mode | None) -> bool:
         """Whether a request waits for a server of which nothing is known. One that lists the meta-tools in place of its

@@ -3,6 +3,7 @@ run, the memory of its calls, and the storage of large results."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import re
@@ -319,36 +320,51 @@ class ResultPlace:
 
 
 class RunClock:
-    """Makes the limit of a run's whole duration stand still while a person is asked."""
+    """Makes the limits of a run's time stand still while a person is asked."""
 
-    __slots__ = ("_left_s", "_scope", "_waits")
+    __slots__ = ("_left_s", "_waits")
 
     def __init__(self) -> None:
-        self._scope: anyio.CancelScope | None = None
+        self._left_s: dict[anyio.CancelScope | asyncio.Timeout, float] = {}
+        """The limits, each with the seconds that were left of it when the clock was stopped."""
         self._waits = 0
-        self._left_s = 0.0
 
-    def attach(self, scope: anyio.CancelScope) -> None:
-        """The run has begun: its limit is the deadline of `scope`."""
-        self._scope = scope
+    def attach(self, limit: anyio.CancelScope | asyncio.Timeout) -> None:
+        """Have a limit stand still from now on, which has a deadline."""
+        self._left_s[limit] = 0.0
+        if self._waits:
+            self._stop(limit)
+
+    def detach(self, limit: anyio.CancelScope | asyncio.Timeout) -> None:
+        """What the limit is for has ended."""
+        self._left_s.pop(limit, None)
 
     @contextmanager
     def stopped(self) -> Generator[None]:
         """Stand still within this context, and within every other one that is open at the same time."""
-        scope = self._scope
-        if scope is None:
-            yield
-            return
-        if not self._waits:
-            self._left_s = scope.deadline - anyio.current_time()
-            scope.deadline = math.inf
         self._waits += 1
+        if self._waits == 1:
+            for limit in self._left_s:
+                self._stop(limit)
         try:
             yield
         finally:
             self._waits -= 1
             if not self._waits:
-                scope.deadline = anyio.current_time() + self._left_s
+                for limit, left_s in self._left_s.items():
+                    _set_deadline(limit, anyio.current_time() + left_s)
+
+    def _stop(self, limit: anyio.CancelScope | asyncio.Timeout) -> None:
+        deadline = limit.deadline if isinstance(limit, anyio.CancelScope) else limit.when()
+        self._left_s[limit] = math.inf if deadline is None else deadline - anyio.current_time()
+        _set_deadline(limit, math.inf)
+
+
+def _set_deadline(limit: anyio.CancelScope | asyncio.Timeout, deadline: float) -> None:
+    if isinstance(limit, anyio.CancelScope):
+        limit.deadline = deadline
+    elif not limit.expired():
+        limit.reschedule(None if math.isinf(deadline) else deadline)
 
 
 @dataclass(frozen=True, slots=True)
