@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from codecall.presets import load_preset
@@ -165,6 +166,9 @@ def test_a_script_that_was_read_before_is_not_read_again():
     assert read(data={"n": 2}) is first
     assert read(data={"n": 1, "m": 2}) is not first
     assert read(data={"n": 1}, max_steps=10) is not first
+    start = host.start(script, data={"n": 1})
+    other = msgspec.structs.replace(start, reader="another")
+    assert host.dialect.read(host.dialect.engine(start.limits), other).start.args[0] is not first  # type: ignore[attr-defined]
     host.tools["other"] = lambda: 2
     assert read(data={"n": 1}) is first  # a tool that it does not name
     host.tools = {"one": lambda: 1, "items": lambda: 2}
