@@ -277,7 +277,19 @@ async def test_with_optimizer_search_and_invoke_have_the_names_of_the_document()
         found = await client.call_tool("find_tool", {"query": "vulnerabilities of a package"})
         called = await client.call_tool("call_tool", {"tool": "users-list_all", "input": {}})
     assert found.structured_content["tools"][0]["name"] == "osv_query_vulnerability"  # type: ignore[index]
+    assert found.structured_content["tools"][0]["starlark"] == "osv_query_vulnerability(package, version)"  # type: ignore[index]
     assert called.structured_content == {"status": "ok", "result": "more"}
+
+
+async def test_describe_says_how_a_script_calls_each_tool():
+    async with connected() as client:
+        for form in ("json", "typescript"):
+            names = ["users:list-all", "users-list_all"]
+            answer = await client.call_tool("codecall:describe", {"toolNames": names, "format": form})
+            told = [tool["starlark"] for tool in (answer.structured_content or {})["tools"]]
+            assert told == ["users_list_all(limit=None)", 'call_tool("users-list_all", …)']
+        searched = await client.call_tool("codecall:search", {"query": "vulnerabilities"})
+        assert "starlark" not in (searched.structured_content or {})["tools"][0]
 
 
 async def test_inner_calls_carry_no_meta_of_the_client():
