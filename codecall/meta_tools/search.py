@@ -26,6 +26,7 @@ from codecall.meta_tools.base import (
 )
 from codecall.meta_tools.descriptions import describe_search
 from codecall.meta_tools.search_arguments import KINDS, SearchArguments, input_schema
+from codecall.meta_tools.starlark.terms import add_call_forms
 
 if TYPE_CHECKING:
     from codecall.meta_tools.search_results import ObservedSchemas
@@ -56,6 +57,7 @@ OUTPUT_SCHEMA: JsonObject = {
                     "observedOutput": {"type": "object", "description": "Seen, not declared"},
                     "annotations": {"type": "object"},
                     "typescript": _TEXT,
+                    "starlark": _TEXT,
                 },
                 "required": ["name", "appId", "score"],
             },
@@ -84,7 +86,7 @@ OUTPUT_SCHEMA: JsonObject = {
 }
 """The answer: `apps` comes with an overview and wherever nothing matches, `suggestions` with queries nothing fits,
 `matchedQueries`, those that an entry fits best, with several queries, `kind` with `filter.kinds`, the schemas with
-detail `full`, `typescript` and `types` with detail `typescript`."""
+detail `full`, `typescript` and `types` with detail `typescript`, `starlark`, how a script calls it, in `find_tool`."""
 
 
 class SearchTool(MetaTool):
@@ -123,6 +125,8 @@ class SearchTool(MetaTool):
         render = partial(match_documents, matches, observed, detail, several, kinds is not None)
         # Reads schemas, which may be large.
         found = await anyio.to_thread.run_sync(render, limiter=search_threads()) if detail == "typescript" else render()
+        if self._own_name is not None:  # `find_tool`, which stands beside Starlark
+            await add_call_forms(found["tools"], view)
         return tool_result_from_catalog({**found, **request.body})
 
     async def _entries(

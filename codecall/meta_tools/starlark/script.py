@@ -17,9 +17,9 @@ from codecall.errors import AccessDeniedError, OptionsError, SelfReferenceError
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
 from codecall.meta_tools.execute import checked_context
 from codecall.meta_tools.runs import ExecuteRequest, run_script
-from codecall.meta_tools.starlark.terms import script_preset, terms_for
+from codecall.meta_tools.starlark.terms import call_form, script_preset, terms_for
 from codecall.options import StarlarkOptions
-from codecall.sandbox.starlark.policy import function_name, function_names, signature
+from codecall.sandbox.starlark.policy import function_name, function_names
 from codecall.telemetry.tokens import estimate_tokens
 
 logger = logging.getLogger("codecall")
@@ -178,12 +178,9 @@ def list_tools(entries: Sequence[CatalogEntry], options: StarlarkOptions) -> str
     functions = function_names(entry.name for entry in entries)
     lines: list[str] = []
     for entry in entries:
-        name = function_name(entry.name)
-        if functions.get(name) == entry.name:
-            call = signature(name, entry.input_schema)
-        else:
+        call, name = call_form(entry, functions), function_name(entry.name)
+        if functions.get(name) != entry.name:
             logger.warning("tool %r has no function in Starlark scripts: %r is taken", entry.name, name)
-            call = f'call_tool("{entry.name}", …)'
         about = " ".join((entry.description or entry.title or "").split())
         lines.append(f"- {call}: {about}"[:MAX_LINE] if about else f"- {call}"[:MAX_LINE])
     text = "Tools:\n" + "\n".join(lines)

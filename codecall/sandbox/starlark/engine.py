@@ -22,6 +22,7 @@ from starlark.eval.values import BuiltinFunction, Dict, StarlarkList, starlark_t
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.diagnosis.report import ScriptProgress, limit_failure
+from codecall.sandbox.agentscript.engine.console import Console
 from codecall.sandbox.agentscript.engine.realm import ScriptOutcome
 from codecall.sandbox.agentscript.parser.unicode import well_formed
 from codecall.sandbox.agentscript.validator.names import AskHost
@@ -53,8 +54,8 @@ class StarlarkEngine:
         """Asks the host, which knows the tools."""
         self.calls: list[wire.Call] = []
         """Tool calls since they were last taken."""
-        self.logs: list[str] = []
-        """Console lines since they were last taken."""
+        self.console = Console(limits)
+        """What the script prints."""
         self.covered_lines: list[int] = []
         """Stays empty: no lines are recorded."""
         self.outcome: ScriptOutcome | None = None
@@ -75,10 +76,6 @@ class StarlarkEngine:
         self._tasks = 0
         self._parallel = 1
         self._made = 0
-        self.lost_lines = 0
-        """Console lines that there was no room for."""
-        self._console_lines = 0
-        self._console_bytes = 0
         self._program: StarlarkProgram | None = None
 
     @property
@@ -170,14 +167,7 @@ class StarlarkEngine:
             raise EvalError(f"print: sep is a string (got {starlark_type(sep)})")
         line = well_formed(sep.join(console_text(value, self.limits) for value in values))
         self._meter.allocate(len(line))
-        size = len(line.encode())
-        room = self.limits.max_console_bytes - self._console_bytes
-        if self.lost_lines or self._console_lines >= self.limits.max_console_calls or size > room:
-            self.lost_lines += 1  # none after the first that is lost
-            return
-        self._console_lines += 1
-        self._console_bytes += size
-        self.logs.append(line)
+        self.console.add(line)
 
     def _builtin_call_tool(self, name: Any, /, *positional: Any, **arguments: Any) -> Any:
         answer = self._call("call_tool", name, positional, arguments)

@@ -102,12 +102,12 @@ class Watchdog:
                 engine = self._engine
                 self._pipe.send(
                     wire.Done(
-                        logs=list(engine.logs) if engine else [],
+                        logs=list(engine.console.lines) if engine else [],
                         steps=engine.steps if engine else 0,
                         script_ms=self.script_ms(),
                         failure=self._timeout_failure,
                         lines=list(engine.covered_lines) if engine else [],
-                        lost_lines=engine.lost_lines if engine else 0,
+                        lost_lines=engine.console.lost if engine else 0,
                         reusable=False,
                     )
                 )
