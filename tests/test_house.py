@@ -81,7 +81,10 @@ HOUSE = {
     "option_base": Row("errors similarity", "pydantic"),
     "presets": Row("errors option_base", "pydantic"),
     "approvals.options": Row("errors option_base", "pydantic"),
-    "options": Row("errors approvals.options key_value option_base presets", "fastmcp pydantic"),
+    "meta_tools.starlark.options": Row("errors option_base", "pydantic"),
+    "options": Row(
+        "errors approvals.options key_value meta_tools.starlark.options option_base presets", "fastmcp pydantic"
+    ),
     "concurrency": Row(""),
     "files": Row(""),
     "key_value": Row("concurrency"),

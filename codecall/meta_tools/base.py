@@ -213,7 +213,7 @@ class MetaTool(Tool):
         title: str,
         description: str,
         parameters: JsonObject,
-        output_schema: JsonObject,
+        output_schema: JsonObject | None,
         annotations: ToolAnnotations,
     ) -> Self:
         """Create the tool under the name that the options advertise."""

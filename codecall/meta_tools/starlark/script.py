@@ -9,14 +9,14 @@ from typing import Any, Final
 from fastmcp.tools.base import ToolResult
 from mcp_types import TextContent, ToolAnnotations
 
-from codecall.calls.broker import Broker
 from codecall.catalog.entries import META_KEY, CatalogEntry
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import ExecutionResult
-from codecall.errors import AccessDeniedError, OptionsError, SelfReferenceError
+from codecall.errors import OptionsError
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
 from codecall.meta_tools.execute import checked_context
 from codecall.meta_tools.runs import ExecuteRequest, run_script
+from codecall.meta_tools.starlark.auto_execution import ScriptBroker
 from codecall.meta_tools.starlark.terms import script_preset, terms_for
 from codecall.options import StarlarkOptions
 from codecall.sandbox.starlark.policy import function_name, function_names, signature
@@ -122,17 +122,6 @@ class ScriptTool(MetaTool):
             value = text.text.removeprefix('{"result":').removesuffix("}")
             answer.content[0] = TextContent(type="text", text=value)
         return answer
-
-
-class ScriptBroker(Broker):
-    """Performs the calls of a Starlark script: a tool that may not be called reads as one that does not exist."""
-
-    async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
-        """See `Broker.call`."""
-        try:
-            return await super().call(name, arguments, max_bytes=max_bytes)
-        except (AccessDeniedError, SelfReferenceError):
-            raise await self._access.not_found("tool", name) from None
 
 
 def _error_text(result: ExecutionResult) -> str:
