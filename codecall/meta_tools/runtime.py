@@ -28,8 +28,7 @@ from codecall.meta_tools.execute import ExecuteTool
 from codecall.meta_tools.invoke import InvokeTool
 from codecall.meta_tools.naming import UNDERSCORE_CLIENTS
 from codecall.meta_tools.search import SearchTool
-from codecall.meta_tools.starlark.code import CodeTool
-from codecall.meta_tools.starlark.files import FileTool, GetDocsTool, ListFilesTool, ReadFileTool
+from codecall.meta_tools.starlark.options import TOOL_FILE_NAMES
 from codecall.meta_tools.starlark.script import ScriptTool
 from codecall.options import PluginOptions, SearchOptions, Separator
 from codecall.results.service import max_kept_bytes
@@ -83,7 +82,7 @@ class ToolSet:
         fixed = {tool.name for tool in self.by_name.values() if tool.name_with(":") == tool.name_with("_")}
         for tool in tools if fixed else ():
             if tool.name in fixed and not isinstance(tool, MetaTool):
-                option = "tool_files" if isinstance(self.by_name[tool.name], (FileTool, CodeTool)) else "starlark"
+                option = "tool_files" if tool.name in TOOL_FILE_NAMES else "starlark"
                 raise OptionsError(
                     f"{option}: the server already has a tool named {tool.name!r}",
                     hint=f"Give the server's tool another name, or leave `{option}` out.",
@@ -114,7 +113,10 @@ def _create_tools(runtime: Runtime) -> tuple[MetaTool, ...]:
     execute = _execute_class(options).create(runtime)
     tools: tuple[MetaTool, ...] = (SearchTool.create(runtime), DescribeTool.create(runtime), *invoke, execute)
     if options.tool_files is not None:
-        tools = (*tools, *(kind.create(runtime) for kind in (ListFilesTool, ReadFileTool, GetDocsTool, CodeTool)))
+        from codecall.meta_tools.starlark.code import CodeTool  # these write stubs, which few servers need
+        from codecall.meta_tools.starlark.files import FILE_TOOLS
+
+        tools = (*tools, *(kind.create(runtime) for kind in (*FILE_TOOLS, CodeTool)))
     if options.starlark is None or not options.runs_starlark:
         return tools
     script = ScriptTool.create(runtime)

@@ -11,7 +11,7 @@ from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import ExecutionResult
 from codecall.errors import AccessDeniedError, ApprovalRequiredError, CodeCallError, SelfReferenceError
 from codecall.meta_tools.runs import Run, StartedRun
-from codecall.meta_tools.starlark.files import EXECUTE_CODE
+from codecall.meta_tools.starlark.options import EXECUTE_CODE
 from codecall.meta_tools.starlark.servers import ToolServer
 
 MAX_LISTED_CALLS: Final = 50

@@ -16,9 +16,8 @@ from codecall.globs import display_name
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
 from codecall.meta_tools.runs import ExecuteRequest, run_observed, start_script
 from codecall.meta_tools.starlark.auto_execution import CodeBroker, check_code
-from codecall.meta_tools.starlark.files import EXECUTE_CODE, GET_DOCS, LIST_FILES, READ_FILE
 from codecall.meta_tools.starlark.lookup import MAX_LISTED
-from codecall.meta_tools.starlark.options import ToolFilesOptions
+from codecall.meta_tools.starlark.options import EXECUTE_CODE, GET_DOCS, LIST_FILES, READ_FILE, ToolFilesOptions
 from codecall.meta_tools.starlark.servers import VALUE, ServerRules, ToolServer
 from codecall.meta_tools.starlark.terms import MAX_DURATION_MS
 from codecall.option_base import parse_duration

@@ -20,14 +20,9 @@ from codecall.meta_tools.base import (
     parse_arguments,
 )
 from codecall.meta_tools.starlark.lookup import NotFound, file_names, find_file, find_server, find_tool
-from codecall.meta_tools.starlark.options import ToolFilesOptions
+from codecall.meta_tools.starlark.options import EXECUTE_CODE, GET_DOCS, LIST_FILES, READ_FILE, ToolFilesOptions
 from codecall.meta_tools.starlark.servers import ServerRules, ToolServer
 from codecall.telemetry.spans import Operation
-
-LIST_FILES: Final = "listToolFiles"
-READ_FILE: Final = "readToolFile"
-GET_DOCS: Final = "getToolDocs"
-EXECUTE_CODE: Final = "executeToolCode"
 
 MAX_NAME_CHARS: Final = 2_000
 """Most characters of a name that is looked up at all."""
@@ -203,6 +198,10 @@ class GetDocsTool(FileTool):
         except NotFound as missing:
             return _text(str(missing), is_error=True)
         return _text(await to_thread.run_sync(tool_docs, server.key, await self.stub(server, function)))
+
+
+FILE_TOOLS: Final = (ListFilesTool, ReadFileTool, GetDocsTool)
+"""All of them, in the order in which clients list them."""
 
 
 def _is_by_tool(runtime: Runtime) -> bool:

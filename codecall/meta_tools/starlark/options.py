@@ -11,6 +11,13 @@ from pydantic.alias_generators import to_snake
 from codecall.errors import OptionsError
 from codecall.option_base import DURATION, Options
 
+LIST_FILES: Final = "listToolFiles"
+READ_FILE: Final = "readToolFile"
+GET_DOCS: Final = "getToolDocs"
+EXECUTE_CODE: Final = "executeToolCode"
+TOOL_FILE_NAMES: Final = frozenset({LIST_FILES, READ_FILE, GET_DOCS, EXECUTE_CODE})
+"""The names of the meta-tools of `tool_files`."""
+
 Globs = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(strict=False)]
 """A list or tuple of names and globs."""
 
