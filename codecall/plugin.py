@@ -401,7 +401,7 @@ class CodeCallPlugin(CatalogTransform):
             server = cast("FastMCPServer", get_server())
         except RuntimeError:
             return
-        if self not in server.transforms or self.options.starlark is None:
+        if self not in server.transforms or (self.options.starlark is None and self.options.tool_files is None):
             return
         tools = await server.local_provider.list_tools()
         for transform in server.transforms[: server.transforms.index(self)]:

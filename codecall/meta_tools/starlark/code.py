@@ -18,6 +18,7 @@ from codecall.meta_tools.runs import ExecuteRequest, run_observed, start_script
 from codecall.meta_tools.starlark.auto_execution import CodeBroker, check_code
 from codecall.meta_tools.starlark.lookup import MAX_LISTED
 from codecall.meta_tools.starlark.options import EXECUTE_CODE, GET_DOCS, LIST_FILES, READ_FILE, ToolFilesOptions
+from codecall.meta_tools.starlark.script import failure
 from codecall.meta_tools.starlark.servers import VALUE, ServerRules, ToolServer
 from codecall.meta_tools.starlark.terms import MAX_DURATION_MS
 from codecall.option_base import parse_duration
@@ -142,6 +143,4 @@ def _failed(result: ExecutionResult, servers: dict[str, ToolServer]) -> ToolResu
         lines.append(f"Place: line {error.location.line}, column {error.location.column}")
     lines += ["Logs:", *result.logs] if result.logs else []
     text = "\n".join(f"# {line}" for part in lines for line in part.splitlines() or [""])
-    return ToolResult.model_construct(
-        content=[TextContent(type="text", text=text)], structured_content=None, meta=None, is_error=True
-    )
+    return failure([TextContent(type="text", text=text)], result.envelope())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fastmcp.tools.base import ToolResult
-from mcp_types import TextContent, ToolAnnotations
+from mcp_types import ContentBlock, TextContent, ToolAnnotations
 
 from codecall.catalog.entries import META_KEY, CatalogEntry
 from codecall.catalog.view import CatalogView
@@ -136,9 +136,14 @@ def _error_text(result: ExecutionResult) -> str:
 def _failed(message: str, envelope: JsonObject, logs: Sequence[str] = ()) -> ToolResult:
     """An error result with the text of the document; the envelope, which has a code, is for programs alone."""
     text = TextContent(type="text", text=f"script execution failed: {message}")
+    return failure([text, *_log_blocks(logs)], envelope)
+
+
+def failure(content: Sequence[ContentBlock], envelope: JsonObject) -> ToolResult:
+    """An error result whose envelope, which has a code, is for programs alone."""
     envelope = {key: value for key, value in envelope.items() if key in ("status", "runId", "error", "stats")}
     return ToolResult.model_construct(
-        content=[text, *_log_blocks(logs)], structured_content=None, meta={META_KEY: envelope}, is_error=True
+        content=list(content), structured_content=None, meta={META_KEY: envelope}, is_error=True
     )
 
 
