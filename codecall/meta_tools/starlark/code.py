@@ -121,7 +121,7 @@ class CodeTool(MetaTool):
 def _answer(result: ExecutionResult, blocks: Sequence[ContentBlock]) -> ToolResult:
     """One text, the JSON of what is structured content, too."""
     warnings = list(result.warnings)
-    if result.value is None and not result.logs:
+    if result.value is None and not result.logs and not warnings:
         warnings.append(f"The code gave no value and printed nothing: assign what it is for to `{VALUE}`, or print it.")
     body: JsonObject = {"result": result.value}
     body |= {"logs": list(result.logs)} if result.logs else {}
