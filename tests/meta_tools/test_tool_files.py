@@ -16,7 +16,7 @@ from fastmcp.tools import Tool
 from fastmcp.tools.base import ToolResult
 from pydantic import BaseModel, Field
 
-from codecall import CodeCallPlugin
+from codecall import CodeCallPlugin, RateLimitPlugin, tool_metadata
 from codecall.errors import OptionsError
 
 SEEDS = Path(__file__).parents[3] / "shared" / "seeds"
@@ -503,3 +503,53 @@ async def test_the_tools_are_off_by_default():
     CodeCallPlugin.init().install(server)
     async with Client(server) as client:
         assert "executeToolCode" not in [tool.name for tool in await client.list_tools()]
+
+
+@pytest.mark.parametrize(
+    ("mode", "files", "tools"),
+    [
+        ("codecall_only", "servers/\n  shop.pyi", []),
+        ("additive", "servers/\n  shop.pyi", ["open", "plain"]),
+        ("codecall_opt_in", "servers/\n  shop.pyi", ["open", "plain"]),
+        ("metadata_driven", "servers/\n  shop.pyi", ["open", "plain"]),
+    ],
+)
+async def test_files_hold_what_the_mode_lets_scripts_use(mode: Any, files: str, tools: list[str]):
+    server = FastMCP("shop")
+    server.tool(lambda: 1, name="open", meta=tool_metadata(enabled_in_codecall=True))
+    server.tool(lambda: 2, name="plain")
+    CodeCallPlugin.init(mode=mode, tool_files=True).install(server)
+    async with Client(server) as client:
+        assert [tool.name for tool in await client.list_tools()][8:] == tools
+        assert await ask(client, "listToolFiles") == files
+        opted = mode in ("codecall_opt_in", "metadata_driven")
+        assert ("def plain(" in await ask(client, "readToolFile", fileName="shop")) is not opted
+        assert (await run(client, "result = shop.open()")).structured_content == {"result": 1}
+        assert (await run(client, "result = shop.plain()")).is_error is opted
+
+
+async def test_records_say_which_tool_ran_what():
+    server, events = FastMCP("seen"), list[Any]()
+    server.tool(lambda: 1, name="one")
+    CodeCallPlugin.init(tool_files=True, audit={"sinks": [events.append]}).install(server)
+    async with Client(server) as client:
+        await run(client, "result = seen.one()")
+    started = next(event for event in events if event.name == "codecall.execute.start")
+    assert (started.fields["tool"], started.fields["language"]) == ("executeToolCode", "starlark")
+
+
+async def test_an_error_has_its_code_for_programs(client: Client[Any]):
+    result = await run(client, "fail('x')")
+    assert (result.meta or {})["codecall"]["error"]["code"] == "EXECUTION_ERROR"
+
+
+async def test_a_rate_rule_for_execute_counts_code_too():
+    server = FastMCP("counted")
+    server.tool(lambda: 1, name="one")
+    CodeCallPlugin.init(tool_files=True).install(server)
+    RateLimitPlugin.init(rules=[{"tool": "codecall:execute", "limit": 1, "window": "1h"}]).install(server)
+    async with Client(server) as client:
+        assert not (await run(client, "result = 1")).is_error
+        refused = await run(client, "result = 1")
+    assert refused.is_error
+    assert text_of(refused).startswith("# Error: ")

@@ -367,3 +367,10 @@ async def test_no_number_of_a_line_is_trouble(first: Any, last: Any, free: Clien
         "readToolFile", {"fileName": "tube", "startLine": first, "endLine": last}, raise_on_error=False
     )
     assert INSIDE.search(str(text.content[0].text)) is None
+
+
+async def test_thousands_of_names_that_are_none_are_an_error_at_once(listed: Client[Any]):
+    code = "\n".join(f"tube.wipf{number}" for number in range(4_000))
+    assert (await ask(listed, "executeToolCode", code=code)).startswith("# Error: tube has no tool 'wipf0'")
+    code = "\n".join(f"sarted{number}" for number in range(4_000))
+    assert (await ask(listed, "executeToolCode", code=code)).startswith("# Error: sarted0 is not defined")

@@ -4,7 +4,7 @@ anything runs. No text is moved or indented: each position is one of the script 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cache
@@ -210,6 +210,8 @@ class _Names:
         self._ask = ask
         self._known: dict[str, bool] = {}
         self._near: dict[str, str | None] = {}
+        self._lower: dict[str, dict[str, str]] = {}
+        """The names of tools in lower case, by server."""
         self._seen: set[int] = set()
         """The places of names whose use says which tool it is about."""
 
@@ -242,11 +244,13 @@ class _Names:
             return
         self._seen.add(server.start)
         name = node.name.name
-        written = name if name in tools else lower_case_names(tools).get(name, name)
+        if name not in tools and server.name not in self._lower:
+            self._lower[server.name] = lower_case_names(tools)
+        written = name if name in tools else self._lower[server.name].get(name, name)
         if written in tools:
             self.calls.append(wire.NamedCall("tool", tools[written].tool, node.start))
             return
-        near = get_close_matches(name[:MAX_GUESSED], tools, n=1, cutoff=0.6)
+        near = self._nearest(name, tools, 0.6)
         listed = ", ".join(list(tools)[:MAX_LISTED_TOOLS])
         more = f" and {len(tools) - MAX_LISTED_TOOLS} more" if len(tools) > MAX_LISTED_TOOLS else ""
         guess = f"Did you mean `{server.name}.{near[0]}`?\n" if near else ""
@@ -304,7 +308,7 @@ class _Names:
             self._add(node.start, "There are no logs here", "Return what is to be seen.")
             return
         if self._by_server:
-            known = get_close_matches(name[:MAX_GUESSED], [*BUILTIN_NAMES, *self._servers], n=1, cutoff=0.75)
+            known = self._nearest(name, [*BUILTIN_NAMES, *self._servers], 0.75)
             instead = _NAMES.get(name) or "Use one of the available server keys as the object name"
             guess = f"\nDid you mean `{known[0]}`?" if known else ""
             hint = f"Variable or identifier '{name:.80}' is not defined\n{instead}{guess}"
@@ -315,7 +319,7 @@ class _Names:
     def _hint(self, name: str, *, as_function: bool) -> str | None:
         """What may have been meant by `name`."""
         if as_function and len(name) <= MAX_GUESSED:
-            known = get_close_matches(name, [*BUILTIN_NAMES, *self._functions], n=1, cutoff=0.75)
+            known = self._nearest(name, [*BUILTIN_NAMES, *self._functions], 0.75)
             if known:
                 return f"Did you mean `{known[0]}`?"
         if name not in self._near:
@@ -326,6 +330,12 @@ class _Names:
             written = [function_name(tool) if as_function else tool for tool in tools]
             self._near[name] = f"Did you mean {' or '.join(f'`{tool}`' for tool in written)}?" if written else None
         return self._near[name]
+
+    def _nearest(self, name: str, known: Iterable[str], cutoff: float) -> list[str]:
+        """The one of some names that is nearest, for the first errors: comparing takes a while."""
+        if len(self.violations) >= MAX_QUESTIONS:
+            return []
+        return get_close_matches(name[:MAX_GUESSED], known, n=1, cutoff=cutoff)
 
     def _add(self, offset: int, message: str, hint: str | None) -> None:
         self.violations.append(Violation(offset, "DisallowedGlobal", message, hint))
