@@ -281,3 +281,13 @@ async def test_the_broker_holds_to_it_whatever_a_worker_asks_for():
     async with Client(server) as client:
         await client.call_tool("go", {})
     assert seen == {"listed": "done"}
+
+
+async def test_lists_go_by_names_that_do_not_depend_on_what_a_caller_may_see():
+    server, done = FastMCP[Any]("youtube"), list[str]()
+    server.tool(lambda: done.append("wiped"), name="youtube_search")
+    CodeCallPlugin.init(tool_files={"servers": {"youtube": {"tools_to_auto_execute": ["search"]}}}).install(server)
+    async with Client(server) as client:
+        refused = await client.call_tool("executeToolCode", {"code": "youtube.search()"}, raise_on_error=False)
+    assert "# - A person has to allow: youtube.search" in refused.content[0].text
+    assert done == []

@@ -553,3 +553,9 @@ async def test_a_rate_rule_for_execute_counts_code_too():
         refused = await run(client, "result = 1")
     assert refused.is_error
     assert text_of(refused).startswith("# Error: ")
+
+
+async def test_a_line_number_in_another_form_is_read_and_said(client: Client[Any]):
+    text = await ask(client, "readToolFile", fileName="youtube", startLine="2", endLine=2)
+    assert text.splitlines()[0] == "# Usage: youtube.tool_name(param=value)"
+    assert re.fullmatch(r"# .*startLine.*", text.splitlines()[1])

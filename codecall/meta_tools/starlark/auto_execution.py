@@ -80,14 +80,15 @@ async def check_code(
         return report
     manifest = cast("dict[str, Any]", cast("dict[str, Any]", report.value)["manifest"])
     named = {str(tool["name"]) for tool in manifest.get("tools", ())} & broker.files
-    computed = bool(manifest.get("computedNames")) or "more" in manifest
+    computed = bool(manifest.get("computedNames") or manifest.get("more", {}).get("calls"))
     needed = [label for name, label in labels.items() if name in named and name not in broker.allowed]
     if needed or computed:
         calls = [*needed, *([ANY_TOOL] if computed else [])]
         try:
             await _ask(run, calls, code)
         except CodeCallError as refused:
-            refused.hint = _listed(calls, [labels[name] for name in labels if name in broker.allowed])
+            listed = _listed(calls, [labels[name] for name in labels if name in broker.allowed])
+            refused.hint = f"{listed}\n{refused.hint}" if refused.hint else listed
             return ExecutionResult(refused.status, error=refused)
         broker.allowed = broker.files if computed else broker.allowed | named
     return await start()

@@ -100,7 +100,8 @@ class CodeTool(MetaTool):
         """
         parsed = parse_arguments(CodeArguments, self.name, arguments)
         context, view = self._view()
-        servers = await self._rules.of_caller(view)
+        servers = await self._rules.of_caller(context, view)
+        self._rules.warn_of_unseen()
         tools = {
             key: {function: (entry.name, entry.input_schema) for function, entry in server.tools.items()}
             for key, server in servers.items()

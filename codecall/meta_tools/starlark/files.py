@@ -84,8 +84,7 @@ class FileTool(MetaTool):
 
     async def servers(self) -> dict[str, ToolServer]:
         """The servers of the caller of this request."""
-        _, view = self._view()
-        return await self._rules.of_caller(view)
+        return await self._rules.of_caller(*self._view())
 
 
 class ListFilesTool(FileTool):

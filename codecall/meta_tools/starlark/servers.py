@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from anyio import to_thread
+from fastmcp.server.context import Context
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.view import CatalogView
@@ -54,8 +55,9 @@ class ServerRules:
         self.automatic = any(server.tools_to_auto_execute is not None for server in options.servers)
         """Whether there are lists of what code may call without a person."""
 
-    def servers(self, entries: Iterable[CatalogEntry]) -> dict[str, ToolServer]:
-        """The servers of some tools by their names in code, in the order of the tools."""
+    def servers(self, entries: Iterable[CatalogEntry], home: str) -> dict[str, ToolServer]:
+        """The servers of some tools by their names in code, in the order of the tools; `home` is the one that the
+        others are mounted on."""
         grouped: dict[str, dict[str, CatalogEntry]] = {}
         for entry in entries:
             name = entry.owner or entry.app_id
@@ -64,29 +66,32 @@ class ServerRules:
             if rule is None or rule.code_mode:
                 grouped.setdefault(name, {})[entry.name] = entry
         keys = code_names(grouped, _RESERVED_KEYS)
-        servers = {key: self._server(key, name, grouped[name]) for key, name in keys.items()}
+        servers = {key: self._server(key, name, grouped[name], home) for key, name in keys.items()}
         return {key: server for key, server in servers.items() if server.tools}
 
-    async def of_caller(self, view: CatalogView) -> dict[str, ToolServer]:
-        """The servers of one caller; see `servers`."""
-        entries = await view.entries()
-        servers = self.servers(entries) if len(entries) <= CHUNK else await to_thread.run_sync(self.servers, entries)
-        self.warn_of_unseen()
-        return servers
+    async def of_caller(self, context: Context, view: CatalogView) -> dict[str, ToolServer]:
+        """The servers of the caller of a request; see `servers`."""
+        entries, home = await view.entries(), context.fastmcp.name
+        if len(entries) <= CHUNK:
+            return self.servers(entries, home)
+        return await to_thread.run_sync(self.servers, entries, home)
 
     def warn_of_unseen(self) -> None:
         """Log each server that options name and that has no tool."""
         for name in sorted(self._unseen):
-            logger.warning("tool_files.servers: there is no tool of a server %r", name)
+            logger.warning("tool_files.servers: there is no tool of a server %r so far", name)
         self._unseen.clear()
 
-    def _server(self, key: str, name: str, entries: Mapping[str, CatalogEntry]) -> ToolServer:
+    def _server(self, key: str, name: str, entries: Mapping[str, CatalogEntry], home: str) -> ToolServer:
         rule, server = self._rules.get(name), ToolServer(key, name)
-        own = own_names(entries, name)
-        for function, member in code_names(own, RESERVED).items():
-            if rule is None or rule.executes.matches(member):
-                server.tools[function] = entries[own[member]]
-                server.automatic[function] = rule is not None and rule.runs_alone(member)
+        members = member_names(entries, name)
+        for function, member in code_names(members, RESERVED).items():
+            entry = entries[members[member]]
+            # Lists go by names that are the same for every caller, whatever else that one may see.
+            own = entry.name if name == home else entry.name.removeprefix(f"{name}_")
+            if rule is None or rule.executes.matches(own):
+                server.tools[function] = entry
+                server.automatic[function] = rule is not None and rule.runs_alone(own)
         return server
 
 
@@ -103,8 +108,8 @@ class _Rule:
         return self._alone.matches(member)
 
 
-def own_names(tools: Iterable[str], server: str) -> dict[str, str]:
-    """Tools by the names that they have on their server: without its name before them, where no two are alike then."""
+def member_names(tools: Iterable[str], server: str) -> dict[str, str]:
+    """Tools by their names without that of their server before them, where no two are alike then."""
     names = list(tools)
     members = {name: _without(server, name) for name in names}
     alike = Counter([*members.values(), *names])
