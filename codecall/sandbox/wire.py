@@ -163,12 +163,12 @@ class StarlarkTerms(msgspec.Struct, frozen=True):
 
     functions: list[ToolFunction] = []
     """The tools whose function names occur in it."""
+    parallel: int = 10
+    """Most functions of one `parallel` that run at the same time."""
     servers: list[ServerTools] = []
     """The servers whose names occur in it."""
     value: str = ""
     """The variable whose value at the end is the script's, if it returns none; empty: it has to return it."""
-    parallel: int = 10
-    """Most functions of one `parallel` that run at the same time."""
 
 
 class Start(msgspec.Struct, tag="start", frozen=True):
