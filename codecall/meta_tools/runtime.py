@@ -161,7 +161,7 @@ def create_enclave_pool(options: PluginOptions, lifetime: EnclaveLifespan, telem
             pool=options.pool,
             sanitization=options.sanitization,
             max_kept_bytes=kept_bytes,
-            starlark=options.runs_starlark or options.tool_files is not None,
+            starlark=options.starlark is not None or options.tool_files is not None,
         )
         enclave.pool.workers.on_exit = telemetry.record_worker_exit
         return enclave
