@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from codecall.approvals.options import Approvals, FlowRuleDict
     from codecall.composite.definition import Finding
     from codecall.composite.provider import CompositeToolSet
+    from codecall.meta_tools.starlark.options import ToolFiles
     from codecall.options import (
         AuditDict,
         DirectCallsDict,
@@ -175,6 +176,7 @@ class CodeCallPlugin(CatalogTransform):
         telemetry: bool = True,
         tasks: bool = False,
         starlark: bool | StarlarkDict | Mapping[str, object] | StarlarkOptions | None = None,
+        tool_files: ToolFiles = None,
         **wire_spelling: object,
     ) -> Self:
         """Create a plugin with these options. Each may also be given in its wire spelling (`toolNameSeparator`), and so
@@ -220,6 +222,8 @@ class CodeCallPlugin(CatalogTransform):
             tasks: Let clients run `codecall:execute` as a background task of FastMCP (extra `tasks`).
             starlark: Add `execute_tool_script`, which runs Starlark (extra `starlark`); or `{"code_mode": {…},
                 "optimizer": …}`. See `codecall.options.StarlarkOptions`.
+            tool_files: Add `listToolFiles`, `readToolFile`, `getToolDocs` and `executeToolCode` (extra `starlark`); or
+                `{"binding_level": …, "servers": …}`. See `codecall.meta_tools.starlark.options.ToolFilesOptions`.
             **wire_spelling: The same options in their wire spelling; anything else is refused.
 
         Raises:
@@ -408,7 +412,7 @@ class CodeCallPlugin(CatalogTransform):
         Raises:
             OptionsError: one has.
         """
-        if self not in server.transforms or self.options.starlark is None:
+        if self not in server.transforms or (self.options.starlark is None and self.options.tool_files is None):
             return
         tools = await server.local_provider.list_tools()
         for transform in server.transforms[: server.transforms.index(self)]:

@@ -359,7 +359,7 @@ def test_no_block_is_lost():
     counts = Counter("file" if FILE.fullmatch(block.info) else block.info for block in BLOCKS if block.info != "text")
     assert counts == {
         "console": 51,
-        "python": 30,
+        "python": 32,
         "file": 18,
         "js": 9,
         "ts": 2,
@@ -367,7 +367,7 @@ def test_no_block_is_lost():
         "json": 5,
         "toml": 3,
         "yaml": 1,
-        "toml gateway": 9,
+        "toml gateway": 10,
         "json gateway": 2,
         "yaml gateway": 1,
         "yaml composite": 1,

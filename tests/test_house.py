@@ -63,6 +63,7 @@ class Row(NamedTuple):
 
 POLICY = "sandbox.agentscript.policy"
 WIRE = "sandbox.wire"
+TOOL_FILES = "meta_tools.starlark.options"
 STARLARK = "sandbox.starlark.policy sandbox.languages"
 LEAVES = (
     f"errors envelopes option_base options presets concurrency files key_value quota namespaces similarity {POLICY}"
@@ -81,7 +82,8 @@ HOUSE = {
     "option_base": Row("errors similarity", "pydantic"),
     "presets": Row("errors option_base", "pydantic"),
     "approvals.options": Row("errors option_base", "pydantic"),
-    "options": Row("errors approvals.options key_value option_base presets", "fastmcp pydantic"),
+    TOOL_FILES: Row("errors option_base", "pydantic"),
+    "options": Row(f"errors {TOOL_FILES} approvals.options key_value option_base presets", "fastmcp pydantic"),
     "concurrency": Row(""),
     "files": Row(""),
     "key_value": Row("concurrency"),
@@ -132,9 +134,10 @@ HOUSE = {
     "plugin": Row(f"{SHARED} approvals audit catalog composite meta_tools results server telemetry", f"{MCP} anyio"),
     # What stands on top.
     "gateway": Row(
-        f"{SHARED} approvals catalog composite plugin ratelimit server.list_changed telemetry", f"{MCP} key_value"
+        f"{SHARED} {TOOL_FILES} approvals catalog composite plugin ratelimit server.list_changed telemetry",
+        f"{MCP} key_value",
     ),
-    "gateway.config": Row(SHARED, "pydantic"),
+    "gateway.config": Row(f"{SHARED} {TOOL_FILES}", "pydantic"),
     "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic yaml"),
     "gateway.tools": Row(f"{SHARED} catalog gateway telemetry", f"{MCP} platformdirs pydantic"),
     "gateway.serve": Row(f"{SHARED} gateway server telemetry", f"{MCP} anyio pydantic"),

@@ -213,6 +213,15 @@ class CallGate(RunObserver):
                 fields = {"scope": "calls", "calls": calls, "grant": grant}
                 self._note(group.entry.name, "allowed", "client", rule=group.rule, **fields)
 
+    async def ask(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> None:
+        """Return if a person allows a call that no rule is about: of code whose calls somebody has to look at first.
+
+        Raises:
+            ApprovalDeniedError: a person denies it.
+            ApprovalRequiredError: nobody can be asked, or nobody answers.
+        """
+        await self._ask(entry, arguments, 0)
+
     async def answer(self, entry: CatalogEntry, asked: InputRequiredResult) -> InputResponses | None:
         """Pass the questions of a tool on to the person at the client, with the names of the tool and its server.
 

@@ -35,6 +35,7 @@ from codecall.server.progress import progress_from_context
 from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
 
 if TYPE_CHECKING:
+    from codecall.approvals.gate import CallGate
     from codecall.resume.replay import RunMemory
 
 logger = logging.getLogger("codecall")
@@ -107,26 +108,46 @@ class StartedRun:
     info: RunInfo
     broker: Broker
     hooks: RunHooks
+    gate: CallGate | None = None
+    """Asks persons, where they may have to be asked."""
+
+
+Run = Callable[[], Awaitable[ExecutionResult]]
+"""Runs a script, or looks at it."""
 
 
 def start_script(
-    runtime: Runtime, context: Context, request: ExecuteRequest
+    runtime: Runtime,
+    context: Context,
+    request: ExecuteRequest,
+    *,
+    check: Callable[[StartedRun, Run, Run], Awaitable[ExecutionResult]] | None = None,
 ) -> Callable[[StartedRun], AbstractAsyncContextManager[Awaitable[ExecutionResult]]]:
-    """What runs the script of `request` in the enclave, for `run_observed`."""
+    """What runs the script of `request` in the enclave, for `run_observed`.
+
+    Args:
+        runtime: The services of the plugin.
+        context: FastMCP's context of the request.
+        request: What to run.
+        check: Decides about the script before it runs: gets a dry run of it and the run itself; gives the result.
+    """
 
     @asynccontextmanager
     async def start(run: StartedRun) -> AsyncGenerator[Awaitable[ExecutionResult]]:
         async with runtime.enclaves.use(context) as enclave:
-            yield enclave.run(
+            script = partial(
+                enclave.run,
                 request.script,
                 run.broker,
                 context=request.context,
                 preset=request.preset,
                 owner=run.info.caller,
-                dry_run=request.dry_run,
-                hooks=run.hooks,
                 starlark=request.starlark,
             )
+            if check is None:
+                yield script(dry_run=request.dry_run, hooks=run.hooks)
+            else:
+                yield check(run, partial(script, dry_run=True), partial(script, hooks=run.hooks))
 
     return start
 
@@ -211,7 +232,7 @@ async def run_observed(
     blocks = partial(_block_store, broker)
     on_plan = partial(gate.plan, broker.find) if gate is not None else None
     hooks = RunHooks(info.run_id, ObserverGroup(observers), memory, results, blocks, clock, on_plan)
-    async with progress or nullcontext(), start(StartedRun(info, broker, hooks)) as run:
+    async with progress or nullcontext(), start(StartedRun(info, broker, hooks, gate)) as run:
         observed = hooks.observe(run if memory is None else memory.record_outcome(run))
         watched = options.shutdown.end_abandoned and not (gate is not None and gate.outlives_request)
         result = await (run_while_connected(context, observed) if watched else observed)

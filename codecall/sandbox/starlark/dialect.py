@@ -82,7 +82,7 @@ class Starlark:
             findings=[wire.WireFinding(f.code, f.kind, f.message, f.line, f.column, f.hint) for f in findings],
             calls=list(calls[: wire.MAX_LISTED]),
             loops=list(loops[: wire.MAX_LISTED]),
-            computed=False,
+            computed=program is not None and program.computed,
             parsed=program is not None,
             more_calls=max(0, len(calls) - wire.MAX_LISTED),
             more_loops=max(0, len(loops) - wire.MAX_LISTED),
