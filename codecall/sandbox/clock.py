@@ -17,13 +17,15 @@ class RunClock:
     """Makes the limit of a run's whole duration stand still while a person is asked, and knows whether anything else
     goes on."""
 
-    __slots__ = ("_left_s", "_scope", "_waits", "calls", "on_calls")
+    __slots__ = ("_left_s", "_scope", "_waits", "calls", "on_calls", "on_wait")
 
     def __init__(self) -> None:
         self.calls = 0
         """Calls of the script that have no answer yet. What the script does with an answer belongs to its call."""
         self.on_calls: Callable[[], None] | None = None
         """Called when that changes."""
+        self.on_wait: Callable[[int], None] | None = None
+        """Called with 1 when the run begins to wait for a person, and with -1 when it goes on."""
         self._scope: anyio.CancelScope | None = None
         self._waits = 0
         self._left_s = 0.0
@@ -48,6 +50,8 @@ class RunClock:
         if not self._waits:
             self._left_s = scope.deadline - anyio.current_time()
             scope.deadline = math.inf
+            if self.on_wait is not None:
+                self.on_wait(1)
         self._waits += 1
         try:
             yield
@@ -55,3 +59,5 @@ class RunClock:
             self._waits -= 1
             if not self._waits:
                 scope.deadline = anyio.current_time() + self._left_s
+                if self.on_wait is not None:
+                    self.on_wait(-1)
