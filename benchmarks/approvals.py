@@ -1,6 +1,6 @@
 """What approvals cost: a script that needs none, with the option and without it, in turns; and runs that wait.
 
-    python benchmarks/approvals.py [--rounds N] [--waiting N] [--json]
+    python benchmarks/approvals.py [--rounds N] [--waiting N] [--seconds S] [--json]
 
 The memory of runs that wait is what the server and its workers have for themselves (`Private` of `smaps_rollup`),
 less what they had while as many workers were idle; their processor time is that of all of them.
@@ -19,14 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from fastmcp import Client, FastMCP
-from mcp_types import InputRequiredResult
+from mcp_types import ElicitResult, InputRequiredResult
 
 from codecall import CodeCallPlugin
 
 SCRIPT = "let n = 0; for (let i = 0; i < 10; i++) n += (await callTool('double', {n: i})).n; return n"
-WAITING = "await callTool('double', {n: 1}); return callTool('erase', {n: 2})"
-WATCHED_S = 5.0
-"""Seconds for which the processor time of runs that wait is counted."""
+WAITING = (
+    "await callTool('double', {n: 1}); try { await callTool('erase', {n: 2}) } catch (error) { return error.code }"
+)
+REST_S = 2.0
+"""Seconds in which workers get ready for the next script."""
 
 
 def create_server(approvals: Any, waiting: int = 8) -> tuple[FastMCP[Any], CodeCallPlugin]:
@@ -72,8 +74,11 @@ async def measure_scripts(rounds: int) -> dict[str, float]:
     return {name: round(statistics.median(taken[3:]), 3) for name, taken in times.items()}
 
 
-async def measure_waiting(waiting: int) -> dict[str, float]:
+async def measure_waiting(waiting: int, seconds: float) -> dict[str, float]:
     """What so many runs cost while they wait."""
+    before = after = 0
+    idle_percent = waiting_percent = 0.0
+    idle_workers = workers = 0
     server, plugin = create_server("destructive", waiting)
     async with Client(server, mode="2026-07-28", elicitation_handler=person) as client:
         arguments = {"script": WAITING}
@@ -82,37 +87,48 @@ async def measure_waiting(waiting: int) -> dict[str, float]:
         async def begin() -> Any:
             return await ask("codecall:execute", arguments, allow_input_required=True)
 
-        async def end(asked: Any, action: str) -> None:
-            answers: Any = {name: {"action": action} for name in asked.input_requests}
-            await ask(
+        async def end(asked: Any) -> None:
+            no = ElicitResult(action="accept", content={"decision": "deny"})
+            result = await ask(
                 "codecall:execute",
                 arguments,
-                input_responses=answers,
+                input_responses=dict.fromkeys(asked.input_requests, no),
                 request_state=asked.request_state,
                 allow_input_required=True,
             )
+            if result.structured_content.get("result") != "APPROVAL_DENIED":
+                raise ValueError(f"a run ended with {result.structured_content}")
 
-        # As many workers as are needed have run scripts, and are idle.
-        for asked in [await begin() for _ in range(waiting)]:
-            await end(asked, "cancel")
-        await asyncio.gather(*(client.call_tool("codecall:execute", {"script": "return 1"}) for _ in range(waiting)))
-        idle_workers, before = len(plugin.worker_pids), private_bytes(plugin)
-        began = [await begin() for _ in range(waiting)]
-        if not all(isinstance(each, InputRequiredResult) for each in began):
-            raise ValueError(f"some did not wait: {began}")
-        after, used = private_bytes(plugin), processor_s(plugin)
-        await asyncio.sleep(WATCHED_S)
-        used = processor_s(plugin) - used
-        workers = len(plugin.worker_pids)
-        for asked in began:
-            await end(asked, "cancel")
+        # The first ones leave their workers, which are idle then.
+        for number in range(2):
+            began = [await begin() for _ in range(waiting)]
+            if not all(isinstance(each, InputRequiredResult) for each in began):
+                raise ValueError(f"some did not wait: {began}")
+            await asyncio.sleep(REST_S)
+            if number:
+                after, workers = private_bytes(plugin), len(plugin.worker_pids)
+                waiting_percent = await processor_percent(plugin, seconds)
+            for asked in began:
+                await end(asked)
+            if not number:
+                await asyncio.sleep(REST_S)
+                before, idle_workers = private_bytes(plugin), len(plugin.worker_pids)
+                idle_percent = await processor_percent(plugin, seconds)
     return {
         "waiting": waiting,
         "idle_workers": idle_workers,
         "workers": workers,
         "waiting_mb": round((after - before) / 1024 / 1024, 2),
-        "waiting_cpu_percent": round(100 * used / WATCHED_S, 2),
+        "idle_cpu_percent": idle_percent,
+        "waiting_cpu_percent": waiting_percent,
     }
+
+
+async def processor_percent(plugin: CodeCallPlugin, seconds: float) -> float:
+    """What of one processor this process and its workers use while nothing is asked of them."""
+    used = processor_s(plugin)
+    await asyncio.sleep(seconds)
+    return round(100 * (processor_s(plugin) - used) / seconds, 2)
 
 
 def private_bytes(plugin: CodeCallPlugin) -> int:
@@ -138,11 +154,12 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--waiting", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=5.0, help="for which processor time is counted")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
 
     async def measure() -> dict[str, float]:
-        return {**await measure_scripts(options.rounds), **await measure_waiting(options.waiting)}
+        return {**await measure_scripts(options.rounds), **await measure_waiting(options.waiting, options.seconds)}
 
     result = asyncio.run(measure())
     print(json.dumps(result) if options.json else "\n".join(f"{name:20} {value}" for name, value in result.items()))
