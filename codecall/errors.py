@@ -17,6 +17,7 @@
     │   ├── AccessDeniedError                         ACCESS_DENIED
     │   ├── ApprovalDeniedError                       APPROVAL_DENIED
     │   ├── FlowDeniedError                           FLOW_DENIED
+    │   ├── RunDivergedError                          RUN_DIVERGED, which a script cannot catch
     │   ├── ApprovalRequiredError                     APPROVAL_REQUIRED, which a script cannot catch
     │   ├── InvalidInputError                         INVALID_INPUT
     │   ├── ToolTimeoutError                          TOOL_TIMEOUT
@@ -336,6 +337,14 @@ class FlowDeniedError(ToolCallError):
     code = "FLOW_DENIED"
 
 
+class RunDivergedError(ToolCallError):
+    """A run that waited for a person went on from its record, and its script made another call than before, which was
+    not made. It ends the script; `details` has that call and those that were expected."""
+
+    code = "RUN_DIVERGED"
+    ends_script = True
+
+
 class ApprovalRequiredError(ToolCallError):
     """A rule asks a person for the call, and nobody could be asked or nobody answered. It ends the script; `details`
     has the calls in question."""
@@ -519,6 +528,7 @@ DEFAULT_HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "PROMPT_NOT_FOUND": "codecall:search finds prompts by what they are for.",
         "RESULT_NOT_FOUND": "Results are kept for a while only; run the script that made it again.",
         "ACCESS_DENIED": "Use another tool, or leave this step to somebody who may take it.",
+        "RUN_DIVERGED": "Run the script again without requestState; pass times and random values in as `context`.",
         "FLOW_DENIED": "Do not pass these values on, nor in another form; call it without them, or tell the person.",
         "APPROVAL_DENIED": "Do not make the call again, nor by another tool; go on without it, or ask the person.",
         "APPROVAL_REQUIRED": (

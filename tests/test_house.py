@@ -68,7 +68,7 @@ STARLARK = "sandbox.starlark.policy sandbox.languages"
 LEAVES = (
     f"errors envelopes option_base options presets concurrency files key_value quota namespaces similarity {POLICY}"
 )
-SHARED = f"{LEAVES} redaction jsonio schema globs identity fastmcp_errors sandbox.interfaces"
+SHARED = f"{LEAVES} redaction jsonio schema globs identity fastmcp_errors sandbox.clock sandbox.interfaces"
 LANGUAGE = f"sandbox.agentscript {WIRE} schema.partial"
 ENCLAVE = "sandbox.enclave"
 MCP = "fastmcp mcp mcp_types"
@@ -119,7 +119,7 @@ HOUSE = {
     "calls": Row(f"{SHARED} catalog ratelimit telemetry", f"{MCP} anyio msgspec pydantic"),
     "approvals": Row(
         f"{SHARED} approvals audit.recorder catalog.entries calls.conversion",
-        f"{MCP} anyio jsonschema referencing",
+        f"{MCP} anyio jsonschema msgspec referencing",
     ),
     # What joins them.
     "server": Row(f"{SHARED} {ENCLAVE} telemetry", f"{MCP} anyio uncalled_for"),

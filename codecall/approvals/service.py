@@ -14,6 +14,7 @@ from codecall.approvals.asking import Channel, ElicitationChannel, can_elicit, i
 from codecall.approvals.flows import FlowRules
 from codecall.approvals.gate import CallGate, follow_values
 from codecall.approvals.grants import Grants
+from codecall.approvals.handover import WaitingRuns
 from codecall.approvals.interfaces import RunIdentity
 from codecall.approvals.options import ApprovalOptions, FlowRule
 from codecall.approvals.rounds import CHANNEL, RoundTrips
@@ -21,7 +22,8 @@ from codecall.approvals.rules import RuleSet
 from codecall.audit.recorder import Audit, new_call_id
 from codecall.catalog.entries import CatalogEntry
 from codecall.identity import client_key, rate_limit_key
-from codecall.sandbox.interfaces import RunClock
+from codecall.key_value import KeyValueStore
+from codecall.sandbox.clock import RunClock
 
 
 class ApprovalService:
@@ -31,15 +33,23 @@ class ApprovalService:
         options: The option `approvals`.
         audit: The record of runs.
         flows: The option `flows`.
+        store: Where runs are recorded, so that other instances can go on with those that wait; None: nowhere.
     """
 
-    def __init__(self, options: ApprovalOptions, audit: Audit, flows: Sequence[FlowRule] = ()) -> None:
+    def __init__(
+        self,
+        options: ApprovalOptions,
+        audit: Audit,
+        flows: Sequence[FlowRule] = (),
+        *,
+        store: KeyValueStore | None = None,
+    ) -> None:
         self.options = options
         self.audit = audit
         self.rules = RuleSet(options.rules)
         self.flows = FlowRules(flows) if flows else None
         self.grants = Grants(options.run_grant_s, options.session_grant_s)
-        self.rounds = RoundTrips()
+        self.rounds = RoundTrips(self.grants, WaitingRuns(store, options.wait_s) if store is not None else None)
         self._waiting: Counter[str] = Counter()
         """The number of open questions of each run that has some."""
 
@@ -56,12 +66,14 @@ class ApprovalService:
             clock: Stands still while a person is asked.
             script: The script that runs.
         """
-        channel: Channel | None = CHANNEL.get() if self.options.ask_client else None
+        rounds = CHANNEL.get() if self.options.ask_client else None
+        given = rounds.given if rounds is not None and rounds.attach(clock) else None
+        channel: Channel | None = rounds
         if channel is None and self.options.ask_client and can_elicit(context) and not is_modern(context):
             channel = ElicitationChannel(context)
         session = await rate_limit_key("session", context, None)
         identity = RunIdentity(run_id, client_key(context), session)
-        return CallGate(self, context, identity, channel, clock, flow=follow_values(self.flows, script))
+        return CallGate(self, context, identity, channel, clock, flow=follow_values(self.flows, script), given=given)
 
     async def respond(
         self, context: Context, name: str, arguments: Mapping[str, object], start: Callable[[], Awaitable[ToolResult]]

@@ -48,7 +48,7 @@ from codecall.errors import (
 )
 from codecall.jsonio.decode import read_json
 from codecall.option_base import format_duration
-from codecall.sandbox.interfaces import RunClock
+from codecall.sandbox.clock import RunClock
 
 T = TypeVar("T")
 

@@ -176,7 +176,8 @@ def create_approvals(options: PluginOptions, audit: Audit) -> ApprovalService | 
     from codecall.approvals.options import ApprovalOptions
     from codecall.approvals.service import ApprovalService
 
-    return ApprovalService(options.approvals or ApprovalOptions(rules=()), audit, options.flows)
+    store = options.resume.store if options.resume is not None else None
+    return ApprovalService(options.approvals or ApprovalOptions(rules=()), audit, options.flows, store=store)
 
 
 def create_search_index(options: SearchOptions) -> LazySearchIndex:

@@ -297,6 +297,8 @@ class Enclave:
             error = IllegalAccess("The script contains text that is not valid Unicode", kind="UnsafeSource", hint=hint)
             return ExecutionResult(error.status, error=error)
         run: ScriptRun | None = None
+        if hooks.clock is not None:
+            hooks.clock.on_wait = self._pool.lend_places
         self.in_flight.begin()
         try:
             async with self._pool.checkout(WorkerRequest(start.limits.memory_mb, owner)) as worker:

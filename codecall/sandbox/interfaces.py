@@ -3,19 +3,15 @@ run, the memory of its calls, and the storage of large results."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import math
 import re
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
-import anyio
-
 from codecall.envelopes import CallRecord, ExecutionResult, LargeResult
 from codecall.errors import LimitExceeded
+from codecall.sandbox.clock import RunClock
 from codecall.schema.partial import PreflightError
 
 P = ParamSpec("P")
@@ -242,6 +238,10 @@ class CallMemory(Protocol):
         kept is logged."""
         ...
 
+    def unmatched(self) -> Sequence[str]:
+        """The names of calls of the earlier run that the script has not made again."""
+        ...
+
 
 class ResultStorage(Protocol):
     """Keeps the results of one caller's scripts that are too large for an answer, and gives them to later scripts."""
@@ -317,54 +317,6 @@ class ResultPlace:
             if size > self.max_result_bytes:
                 raise
             return f"{error.message}; so this answer holds all {size} bytes of it"
-
-
-class RunClock:
-    """Makes the limits of a run's time stand still while a person is asked."""
-
-    __slots__ = ("_left_s", "_waits")
-
-    def __init__(self) -> None:
-        self._left_s: dict[anyio.CancelScope | asyncio.Timeout, float] = {}
-        """The limits, each with the seconds that were left of it when the clock was stopped."""
-        self._waits = 0
-
-    def attach(self, limit: anyio.CancelScope | asyncio.Timeout) -> None:
-        """Have a limit stand still from now on, which has a deadline."""
-        self._left_s[limit] = 0.0
-        if self._waits:
-            self._stop(limit)
-
-    def detach(self, limit: anyio.CancelScope | asyncio.Timeout) -> None:
-        """What the limit is for has ended."""
-        self._left_s.pop(limit, None)
-
-    @contextmanager
-    def stopped(self) -> Generator[None]:
-        """Stand still within this context, and within every other one that is open at the same time."""
-        self._waits += 1
-        if self._waits == 1:
-            for limit in self._left_s:
-                self._stop(limit)
-        try:
-            yield
-        finally:
-            self._waits -= 1
-            if not self._waits:
-                for limit, left_s in self._left_s.items():
-                    _set_deadline(limit, anyio.current_time() + left_s)
-
-    def _stop(self, limit: anyio.CancelScope | asyncio.Timeout) -> None:
-        deadline = limit.deadline if isinstance(limit, anyio.CancelScope) else limit.when()
-        self._left_s[limit] = math.inf if deadline is None else deadline - anyio.current_time()
-        _set_deadline(limit, math.inf)
-
-
-def _set_deadline(limit: anyio.CancelScope | asyncio.Timeout, deadline: float) -> None:
-    if isinstance(limit, anyio.CancelScope):
-        limit.deadline = deadline
-    elif not limit.expired():
-        limit.reschedule(None if math.isinf(deadline) else deadline)
 
 
 @dataclass(frozen=True, slots=True)
