@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -237,6 +237,8 @@ class ExecutionResult:
     """The calls it made, in order. In the envelope of a run that failed."""
     large: LargeResult | None = None
     """Where the result is kept that is too large to be `value`, which is None then."""
+    steps: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What became of each step of a composite tool, by its id. No part of the envelope."""
     blocks: tuple[str, ...] = ()
     """References of the content blocks that its answer shows: those it has returned, or passed to `emit`."""
 

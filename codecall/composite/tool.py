@@ -272,6 +272,7 @@ class _Leg:
             stats=Stats((time.perf_counter() - began) * 1000, tool_calls=len(calls.records)),
             warnings=tuple(run.warnings),
             calls=tuple(calls.records),
+            steps=run.statuses,
             blocks=references,
         )
 

@@ -506,6 +506,8 @@ async def test_its_runs_are_in_the_audit_record():
         result = await client.call_tool("flow", {})
     assert [event.name.rpartition(".")[2] for event in events] == ["start", "tool_call", "tool_call", "complete"]
     assert {event.run_id for event in events} == {about(result)["runId"]}
+    assert events[0].fields["language"] == "workflow"
+    assert events[-1].fields["step_states"] == {"a": "completed", "b": "completed"}
 
 
 async def test_a_failed_run_is_resumed_without_repeating_what_it_did():
