@@ -12,6 +12,7 @@ from mcp_types import ContentBlock, TextContent, ToolAnnotations
 from pydantic import PrivateAttr
 
 from codecall.envelopes import ExecutionResult
+from codecall.errors import CodeCallError
 from codecall.globs import display_name
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
 from codecall.meta_tools.runs import ExecuteRequest, run_observed, start_script
@@ -116,7 +117,10 @@ class CodeTool(MetaTool):
         check = partial(check_code, servers=list(servers.values()), code=parsed.code, automatic=self._rules.automatic)
         start = start_script(self._runtime, context, request, check=check)
         result, blocks = await run_observed(self._runtime, context, view, request, start, broker_class=CodeBroker)
-        return _failed(result, servers) if result.error is not None else _answer(result, blocks)
+        if result.error is None:
+            return _answer(result, blocks)
+        self.spell_hint(result.error)
+        return _failed(result, result.error, servers)
 
 
 def _answer(result: ExecutionResult, blocks: Sequence[ContentBlock]) -> ToolResult:
@@ -130,11 +134,8 @@ def _answer(result: ExecutionResult, blocks: Sequence[ContentBlock]) -> ToolResu
     return tool_result(body, blocks=blocks)
 
 
-def _failed(result: ExecutionResult, servers: dict[str, ToolServer]) -> ToolResult:
+def _failed(result: ExecutionResult, error: CodeCallError, servers: dict[str, ToolServer]) -> ToolResult:
     """An error with its hints, the first of them about itself, the next what servers there are."""
-    error = result.error
-    if error is None:
-        return tool_result({})
     hints = (error.hint or "").splitlines() or ["Look at the line shown."]
     keys = [display_name(key) for key in list(servers)[:MAX_LISTED]]
     more = f" and {len(servers) - MAX_LISTED} more" if len(servers) > MAX_LISTED else ""
