@@ -26,6 +26,7 @@ from codecall.meta_tools.base import (
 )
 from codecall.meta_tools.descriptions import describe_search
 from codecall.meta_tools.search_arguments import KINDS, SearchArguments, input_schema
+from codecall.meta_tools.starlark.script import SCRIPT_ENTRY
 from codecall.meta_tools.starlark.terms import add_call_forms
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ class SearchTool(MetaTool):
         from codecall.meta_tools.search_results import match_documents
 
         entries = await self._entries(context, view, kinds)
+        if self._own_name is not None and (kinds is None or "tool" in kinds):  # `find_tool`: it finds scripts as well
+            entries = (*entries, SCRIPT_ENTRY)
         request = SearchRequest(parsed, entries, index, self._runtime.options)
         matches = await request.run()
         several = isinstance(parsed.query, list) and len(parsed.query) > 1 and bool(request.queries)
@@ -125,7 +128,7 @@ class SearchTool(MetaTool):
         render = partial(match_documents, matches, observed, detail, several, kinds is not None)
         # Reads schemas, which may be large.
         found = await anyio.to_thread.run_sync(render, limiter=search_threads()) if detail == "typescript" else render()
-        if self._own_name is not None:  # `find_tool`, which stands beside Starlark
+        if self._own_name is not None:
             await add_call_forms(found["tools"], view)
         return tool_result_from_catalog({**found, **request.body})
 

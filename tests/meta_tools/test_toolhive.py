@@ -154,6 +154,19 @@ def test_the_table_of_parameters_is_that_of_our_options():
         assert (pattern[1] if pattern else None) == schema[name].get("pattern")
 
 
+async def test_with_the_optimizer_the_tool_is_discovered_via_find_tool():
+    assert re.search(r"indexes\s*execute_tool_script\s*along with backend tools, so agents can discover it via", TEXT)
+    server = backends()
+    CodeCallPlugin.init(starlark={"optimizer": True}).install(server)
+    async with Client(server) as client:
+        for query in ("run a script that calls several tools", "create an issue"):
+            found = await client.call_tool("find_tool", {"query": query})
+            hits = [tool["name"] for tool in (found.structured_content or {})["tools"]]
+            assert hits[0] == ("github_create_issue" if "issue" in query else "execute_tool_script"), hits
+        plain = await client.call_tool("codecall:search", {"query": "run a script that calls several tools"})
+        assert "execute_tool_script" not in str(plain.structured_content)
+
+
 async def test_a_script_does_not_call_its_own_tool_and_an_error_is_a_result():
     assert re.search(r"cannot recurse into\s+execute_tool_script", TEXT)
     named = await run('return execute_tool_script(script="return 1")')

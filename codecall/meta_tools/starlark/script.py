@@ -66,6 +66,10 @@ are variables; print(...) writes logs. No import, while, try, class or recursion
 """What the description says of the language."""
 
 
+SCRIPT_ENTRY: Final = CatalogEntry(NAME, "codecall", _ABOUT, _INPUT, _OUTPUT)
+"""What `find_tool` finds of it."""
+
+
 class ScriptTool(MetaTool):
     """Runs Starlark scripts."""
 
