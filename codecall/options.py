@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Required, Self, TypedDict, cast
 
 from pydantic import Field, model_validator
-from pydantic.alias_generators import to_snake
+from pydantic.alias_generators import to_camel, to_snake
 
 from codecall.approvals.options import ApprovalOptions, FlowRules, read_approvals
 from codecall.errors import OptionsError
 from codecall.extraction.options import ExtractOptions
 from codecall.key_value import KeyValueStore
+from codecall.meta_tools.starlark.options import ToolFilesOptions, read_tool_files
 from codecall.option_base import DURATION, Millis, Options
 from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, Preset, resolve_preset
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from codecall.approvals.options import Approvals, FlowRuleDict
     from codecall.extraction.options import ExtractDict
+    from codecall.meta_tools.starlark.options import ToolFiles
 
 Names = Annotated[tuple[str, ...] | None, Field(strict=False)]
 """A list or tuple of names; None stands for all of them."""
@@ -303,6 +305,9 @@ class PluginOptions(Options):
     starlark: StarlarkOptions | None = None
     """Scripts in Starlark with `execute_tool_script` (extra `starlark`): a bool, or `{"code_mode": …, "optimizer": …}`.
     None: there is no such tool."""
+    tool_files: ToolFilesOptions | None = None
+    """Tools as `.pyi` files, with `listToolFiles`, `readToolFile`, `getToolDocs` and `executeToolCode` (extra
+    `starlark`): a bool, or `{"binding_level": …, "servers": …}`. None: there are no such tools."""
 
     @property
     def runs_starlark(self) -> bool:
@@ -329,17 +334,9 @@ class PluginOptions(Options):
             raise OptionsError(f"vm.preset: a name or a path is needed, got {type(preset_value).__name__}")
         preset = cast("str | os.PathLike[str] | None", preset_value)
         values: dict[str, object] = dict(options)
-        for spelling in ("direct_calls", "directCalls"):
-            if spelling in values:
-                values[spelling] = _direct_calls(values[spelling])
-        for spelling in ("observed_output", "observedOutput", "results"):
-            if isinstance(values.get(spelling), bool):
-                values[spelling] = {"enabled": values[spelling]}
-        if "approvals" in values:
-            values["approvals"] = read_approvals(values["approvals"])
-        for name, group in (("extract", ExtractOptions), ("starlark", StarlarkOptions)):
-            if isinstance(values.get(name), bool):
-                values[name] = group() if values[name] else None
+        for option, read in _SHORT_FORMS.items():
+            for spelling in {option, to_camel(option)} & values.keys():
+                values[spelling] = read(values[spelling])
         for given in values:
             if given in _PRESET_SPELLINGS:
                 raise OptionsError(f"{given}: set it as vm={{'preset': …}}")
@@ -368,6 +365,31 @@ def _direct_calls(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return {"allowed_tools": cast("Sequence[object]", value)}
     return cast("object", value)
+
+
+def _enabled(value: object) -> object:
+    return {"enabled": value} if isinstance(value, bool) else value
+
+
+def _starlark(value: object) -> object:
+    return value if not isinstance(value, bool) else StarlarkOptions() if value else None
+
+
+def _extract(value: object) -> object:
+    """Expands a bool for `extract`."""
+    return (ExtractOptions() if value else None) if isinstance(value, bool) else value
+
+
+_SHORT_FORMS: Final[Mapping[str, Callable[[object], object]]] = {
+    "direct_calls": _direct_calls,
+    "observed_output": _enabled,
+    "approvals": read_approvals,
+    "results": _enabled,
+    "extract": _extract,
+    "starlark": _starlark,
+    "tool_files": read_tool_files,
+}
+"""What expands the short forms of an option."""
 
 
 class LimitKeywords(TypedDict, total=False):
@@ -547,3 +569,4 @@ class PluginKeywords(TypedDict, total=False):
     telemetry: bool
     tasks: bool
     starlark: bool | StarlarkDict | Mapping[str, object] | StarlarkOptions | None
+    tool_files: ToolFiles

@@ -16,6 +16,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from weakref import WeakSet
 
 from anyio import to_thread
 from fastmcp import FastMCP
@@ -65,6 +66,7 @@ from codecall.options import (
 from codecall.results.resources import ResultResources
 from codecall.results.service import ResultService
 from codecall.server.lifespan import EnclaveLifespan, LifespanFlush
+from codecall.server.list_changed import ListChangedNotifier
 from codecall.server.shutdown import within_grace
 from codecall.telemetry.spans import Telemetry
 
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from codecall.composite.definition import Finding
     from codecall.composite.provider import CompositeToolSet
     from codecall.extraction.options import ExtractDict, ExtractOptions
+    from codecall.meta_tools.starlark.options import ToolFiles
     from codecall.options import (
         AuditDict,
         DirectCallsDict,
@@ -141,6 +144,8 @@ class CodeCallPlugin(CatalogTransform):
             )
         )
         self._composites = self._read_composites(options)
+        self._notifiers: WeakSet[ListChangedNotifier] = WeakSet()
+        """Notify the clients of the servers that have composite tools."""
 
     @classmethod
     def init(
@@ -173,6 +178,7 @@ class CodeCallPlugin(CatalogTransform):
         telemetry: bool = True,
         tasks: bool = False,
         starlark: bool | StarlarkDict | Mapping[str, object] | StarlarkOptions | None = None,
+        tool_files: ToolFiles = None,
         **wire_spelling: object,
     ) -> Self:
         """Create a plugin with these options. Each may also be given in its wire spelling (`toolNameSeparator`), and so
@@ -220,6 +226,8 @@ class CodeCallPlugin(CatalogTransform):
             tasks: Let clients run `codecall:execute` as a background task of FastMCP (extra `tasks`).
             starlark: Add `execute_tool_script`, which runs Starlark (extra `starlark`); or `{"code_mode": {…},
                 "optimizer": …}`. See `codecall.options.StarlarkOptions`.
+            tool_files: Add `listToolFiles`, `readToolFile`, `getToolDocs` and `executeToolCode` (extra `starlark`); or
+                `{"binding_level": …, "servers": …}`. See `codecall.meta_tools.starlark.options.ToolFilesOptions`.
             **wire_spelling: The same options in their wire spelling; anything else is refused.
 
         Raises:
@@ -261,8 +269,9 @@ class CodeCallPlugin(CatalogTransform):
         self, *, vm: VmOptions | Mapping[str, object] | None = None, **options: Unpack[PluginKeywords]
     ) -> None:
         """Put other options in force while the server runs. Scripts that run finish under those they began with, on
-        their own workers, which end with them; every later request sees the new ones. Clients see changed descriptions
-        when they list the tools again.
+        their own workers, which end with them; every later request sees the new ones. Without options it reads the
+        definitions of composite tools again. Clients are told that the list of tools has changed where such tools are
+        served, and see it elsewhere when they list the tools again.
 
         Args:
             vm: As for `init`.
@@ -276,9 +285,16 @@ class CodeCallPlugin(CatalogTransform):
             old = self._now
             changed = changed_options(old.runtime.options, vm, options)
             composites = await to_thread.run_sync(self._read_composites, changed)
-            new = await old.with_options(self._lifetime, changed)
-            self._now, self._composites = new, composites
-            await self._lifetime.retire(old.runtime.enclaves)
+            if vm is None and not options:
+                before, self._composites = self._composites, composites
+                if composites is None or composites.serves_as(before):
+                    return
+            else:
+                new = await old.with_options(self._lifetime, changed)
+                self._now, self._composites = new, composites
+                await self._lifetime.retire(old.runtime.enclaves)
+        for notifier in tuple(self._notifiers):
+            await notifier.notify({"tools"})
 
     async def drain(self, grace_s: float | None = None) -> int:
         """Let no script begin any more on any server of this plugin, and wait for those that run. It lasts until the
@@ -381,7 +397,10 @@ class CodeCallPlugin(CatalogTransform):
             await self._lifetime.start_with_lifespan(now.runtime.enclaves)
             now.log_naming()
             # FastMCP finds here what may run as a task: under each spelling that it may be called by.
-            await self._check_own_tools()
+            if (starting := _starting_server()) is not None:
+                if self._composites is not None:
+                    self._notifiers.add(ListChangedNotifier.of(starting))
+                await self._check_own_tools(starting)
             return [*now.by_name.values(), *await self._shown(tools, server)]
         now.check_names(tools)
         shown, own = await self._shown(tools, server), self._offered(now.by_separator[self._separator()])
@@ -390,18 +409,14 @@ class CodeCallPlugin(CatalogTransform):
         now.runtime.telemetry.record_listing(tools, len(shown), own)
         return [*own, *shown]
 
-    async def _check_own_tools(self) -> None:
+    async def _check_own_tools(self, server: FastMCPServer) -> None:
         """Refuse to start where a tool of the server itself, or a composite tool, has the name of a meta-tool. No other
         server is asked: theirs are looked at when tools are listed.
 
         Raises:
             OptionsError: one has.
         """
-        try:
-            server = cast("FastMCPServer", get_server())
-        except RuntimeError:
-            return
-        if self not in server.transforms or self.options.starlark is None:
+        if self not in server.transforms or (self.options.starlark is None and self.options.tool_files is None):
             return
         tools = await server.local_provider.list_tools()
         for transform in server.transforms[: server.transforms.index(self)]:
@@ -496,6 +511,14 @@ def _context() -> Context | None:
     """The context of this request; None outside of requests."""
     try:
         return get_context()
+    except RuntimeError:
+        return None
+
+
+def _starting_server() -> FastMCPServer | None:
+    """The server whose lifespan begins; None outside of lifespans."""
+    try:
+        return cast("FastMCPServer", get_server())
     except RuntimeError:
         return None
 

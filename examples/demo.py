@@ -204,6 +204,32 @@ async def _refused(caller: Caller, transcript: Transcript, script: str) -> None:
     transcript.answer(f"hint: {error['hint']}", good=False)
 
 
+class Person:
+    """Allows the first call that is asked for, denies the others, and writes the questions down."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self.transcript = transcript
+        self.questions = 0
+
+    async def answer(self, message: str, *_: object) -> dict[str, str]:
+        """The answer to one question."""
+        self.questions += 1
+        decision = "allow this call" if self.questions == 1 else "deny"
+        self.transcript.answer("\n".join(line for line in message.splitlines() if line.strip()))
+        self.transcript.answer(f"the person: {decision}", good=self.questions == 1)
+        return {"decision": decision}
+
+
+async def ask_a_person(caller: Caller, transcript: Transcript, person: Person) -> None:
+    """A script that destroys, and a person who decides."""
+    transcript.section("A person stays in charge of calls that destroy")
+    envelope = await caller.run(scripts.CLEAN_UP)
+    transcript.answer(json.dumps(envelope["result"], indent=2))
+    expect(person.questions == 2, f"a person should have been asked twice, not {person.questions} times")
+    first, second = envelope["result"]
+    expect("deleted" in first and "APPROVAL_DENIED" in second, f"one company should be left: {envelope['result']}")
+
+
 async def keep_quiet(message: LogMessage) -> None:
     """Console lines of scripts stand in the answers; FastMCP would log each in the middle of the transcript."""
     del message
@@ -212,9 +238,10 @@ async def keep_quiet(message: LogMessage) -> None:
 async def crm_part(transcript: Transcript, log: TextIO) -> None:
     """The CRM: a server of 25 tools."""
     transcript.title("CodeCall in front of a CRM: 25 tools, a process of its own, over stdio")
-    started = time.perf_counter()
+    started, person = time.perf_counter(), Person(transcript)
+    crm = crm_process(log, "--approvals", "destructive")
     async with (
-        Client(crm_process(log), log_handler=keep_quiet) as client,
+        Client(crm, log_handler=keep_quiet, elicitation_handler=person.answer) as client,
         Client(crm_process(log, "--plain")) as plain,
     ):
         transcript.say(f"Started it twice, with CodeCall and without, in {time.perf_counter() - started:.1f} s.")
@@ -223,6 +250,7 @@ async def crm_part(transcript: Transcript, log: TextIO) -> None:
         caller = Caller(client, transcript)
         await find_tools(caller, transcript)
         await run_scripts(caller, transcript, plain)
+        await ask_a_person(caller, transcript, person)
 
 
 async def git_part(transcript: Transcript, log: TextIO, folder: Path) -> None:

@@ -85,3 +85,17 @@ try {
 }
 return { source: sync.success ? 'calendar' : 'stored activities', activities: week.total, missing };
 """.strip()
+
+CLEAN_UP = """
+const { items } = await callTool('companies_list', { limit: 2 });
+const done = [];
+for (const { id, name } of items) {
+  try {
+    const gone = await callTool('companies_delete', { id });
+    done.push(`${name}: deleted with ${gone.orders} orders`);
+  } catch (error) {
+    done.push(`${name}: ${error.code}`);
+  }
+}
+return done;
+""".strip()

@@ -48,6 +48,23 @@ def test_steps_of_a_composite_tool_are_measured(loaded_python: LoadedPython):
     assert set(measured) == {"step_ms", "direct_ms", "added_ms"}
 
 
+def test_starlark_is_measured_beside_javascript(loaded_python: LoadedPython):
+    measured = json.loads(run(loaded_python, "benchmarks/starlark.py", "--rounds", "1", "--tools", "2", "--json"))
+    assert {name: row["target"] for name, row in measured.items() if row["target"]} == {
+        "constant": 2.0,
+        "100 calls with parallel": 1.3,
+    }
+    assert all(min(row["javascript_ms"], row["starlark_ms"]) > 0 for row in measured.values())
+
+
+def test_approvals_and_runs_that_wait_are_measured(loaded_python: LoadedPython):
+    measured = json.loads(
+        run(loaded_python, "benchmarks/approvals.py", "--rounds", "1", "--waiting", "2", "--seconds", "0.1", "--json")
+    )
+    assert (measured["waiting"], measured["workers"]) == (2, 2)
+    assert min(measured["off_ms"], measured["on_ms"]) > 0
+
+
 def test_stages_are_taken_apart(loaded_python: LoadedPython):
     stages = json.loads(run(loaded_python, "benchmarks/stages.py", "--rounds", "1", "--tools", "2", "--json"))
     assert set(stages) == {

@@ -12,9 +12,9 @@ PACKAGE = Path(__file__).parent.parent / "codecall"
 INTERNALS: dict[str, set[str]] = {
     "calls/fastmcp_internals.py": {"_dispatching_tool_call", "_extension_tool_call_scope", "_extensions", "_srctx"},
     "meta_tools/tasks.py": {"_srctx"},
-    "server/progress.py": {"_client_log_levels", "_connection"},
+    "server/fastmcp_internals.py": {"_client_log_levels", "_connection", "_mcp_server"},
     "catalog/cache/fastmcp_internals.py": {"_inner", "_list_tools", "_prefix", "_server"},
-    "gateway/upstream/session.py": {"_connection", "_mcp_server", "_srctx", "_x_mcp_header_maps"},
+    "gateway/upstream/session.py": {"_srctx", "_x_mcp_header_maps"},
 }
 """At most one file a folder; each says at its top what it reads, and why."""
 

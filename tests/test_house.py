@@ -27,6 +27,7 @@ MAX_LINES = 600
 SOFT_LINES = 400
 """Above it a file says in `LONG` why it is one."""
 LONG: dict[str, str] = {
+    "codecall.composite.run": "one run from its first step to its last, with what each way to end means to the others",
     "codecall.sandbox.enclave": "the enclave and the runs that it has in flight",
     "codecall.approvals.gate": "every step of a call through the gate, and the texts of what keeps it from being made",
     "codecall.calls.broker": "one call from its rules to its value, and the task that it runs in",
@@ -66,11 +67,12 @@ class Row(NamedTuple):
 
 POLICY = "sandbox.agentscript.policy"
 WIRE = "sandbox.wire"
+TOOL_FILES = "meta_tools.starlark.options"
 STARLARK = "sandbox.starlark.policy sandbox.languages"
 LEAVES = (
     f"errors envelopes option_base options presets concurrency files key_value quota namespaces similarity {POLICY}"
 )
-SHARED = f"{LEAVES} redaction jsonio schema globs identity fastmcp_errors sandbox.interfaces"
+SHARED = f"{LEAVES} redaction jsonio schema globs identity fastmcp_errors sandbox.clock sandbox.interfaces"
 LANGUAGE = f"sandbox.agentscript {WIRE} schema.partial"
 ENCLAVE = "sandbox.enclave"
 MCP = "fastmcp mcp mcp_types"
@@ -84,7 +86,10 @@ HOUSE = {
     "option_base": Row("errors similarity", "pydantic"),
     "presets": Row("errors option_base", "pydantic"),
     "approvals.options": Row("errors option_base", "pydantic"),
-    "options": Row("errors approvals.options extraction.options key_value option_base presets", "fastmcp pydantic"),
+    TOOL_FILES: Row("errors option_base", "pydantic"),
+    "options": Row(
+        f"errors {TOOL_FILES} approvals.options extraction.options key_value option_base presets", "fastmcp pydantic"
+    ),
     "concurrency": Row(""),
     "files": Row(""),
     "key_value": Row("concurrency"),
@@ -120,7 +125,7 @@ HOUSE = {
     "calls": Row(f"{SHARED} catalog ratelimit telemetry", f"{MCP} anyio msgspec pydantic"),
     "approvals": Row(
         f"{SHARED} approvals audit.recorder catalog.entries calls.conversion",
-        f"{MCP} anyio jsonschema referencing",
+        f"{MCP} anyio jsonschema msgspec referencing",
     ),
     "extraction.options": Row("option_base", "pydantic"),
     "extraction": Row(f"{SHARED} approvals.asking extraction telemetry", f"{MCP} anyio jsonschema"),
@@ -133,15 +138,18 @@ HOUSE = {
     ),
     "composite": Row(
         f"{SHARED} audit calls catalog meta_tools resume server telemetry",
-        f"{MCP} gotpl jsonschema msgspec pydantic",
+        f"{MCP} anyio gotpl jsonschema msgspec pydantic",
     ),
     "plugin": Row(
         f"{SHARED} approvals audit catalog composite extraction.options meta_tools results server telemetry",
         f"{MCP} anyio",
     ),
     # What stands on top.
-    "gateway": Row(f"{SHARED} approvals catalog composite plugin ratelimit telemetry", f"{MCP} key_value"),
-    "gateway.config": Row(SHARED, "pydantic"),
+    "gateway": Row(
+        f"{SHARED} {TOOL_FILES} approvals catalog composite plugin ratelimit server.list_changed telemetry",
+        f"{MCP} key_value",
+    ),
+    "gateway.config": Row(f"{SHARED} {TOOL_FILES}", "pydantic"),
     "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic yaml"),
     "gateway.tools": Row(f"{SHARED} catalog gateway telemetry", f"{MCP} platformdirs pydantic"),
     "gateway.serve": Row(f"{SHARED} gateway server telemetry", f"{MCP} anyio pydantic"),

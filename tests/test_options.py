@@ -16,6 +16,7 @@ from codecall import options as option_types
 from codecall.approvals.options import ApprovalOptions, ApprovalRule, FlowRule
 from codecall.errors import OptionsError
 from codecall.extraction.options import ExtractOptions
+from codecall.meta_tools.starlark.options import ToolFilesOptions
 from codecall.option_base import Options
 from codecall.options import (
     AuditOptions,
@@ -105,6 +106,7 @@ GIVEN: dict[str, tuple[object, object]] = {
     "telemetry": (False, False),
     "tasks": (True, True),
     "starlark": ({"codeMode": {"stepLimit": 5}}, StarlarkOptions(code_mode=CodeModeOptions(step_limit=5))),
+    "tool_files": ({"bindingLevel": "tool"}, ToolFilesOptions(binding_level="tool")),
 }
 
 

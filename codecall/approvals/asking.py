@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from fastmcp import Context
@@ -36,6 +36,9 @@ from codecall.approvals.request import (
     Lifetime,
 )
 
+DENY: Final = "deny"
+"""The choice that denies one call."""
+
 CHOICES: Final[Mapping[str, str]] = {
     "allow this call": "once",
     "allow several calls of this tool in this run": "several",
@@ -43,7 +46,7 @@ CHOICES: Final[Mapping[str, str]] = {
     "allow this input in this session": "session",
     "allow these fixed arguments in this run": "fixed run",
     "allow these fixed arguments in this session": "fixed session",
-    "deny": "deny",
+    DENY: "deny",
     "deny and stop the run": "stop",
 }
 """What the form offers; fixed arguments where there are some."""
@@ -95,11 +98,25 @@ class Channel(Protocol):
     batches: bool
     """Whether it takes several questions at once. Else they are asked one after the other."""
 
-    async def elicit(self, message: str, schema: Mapping[str, Any]) -> ElicitResult:
+    async def elicit(self, message: str, schema: Mapping[str, Any], identity: str = "") -> ElicitResult:
         """Show a form with a text, and wait for the answer.
+
+        Args:
+            message: The text.
+            schema: The form.
+            identity: What the question is about, the same if it is asked again; empty: the text says it.
 
         Raises:
             Unanswered: there is none.
+        """
+        ...
+
+    def recorded(self, run_id: str, unmatched: Callable[[], Sequence[str]]) -> None:
+        """The calls of the run that asks are recorded.
+
+        Args:
+            run_id: The run.
+            unmatched: Gives the tools of recorded calls that the script has not made again.
         """
         ...
 
@@ -125,13 +142,16 @@ class RequestChannel:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    async def elicit(self, message: str, schema: Mapping[str, Any]) -> ElicitResult:
+    async def elicit(self, message: str, schema: Mapping[str, Any], identity: str = "") -> ElicitResult:  # noqa: ARG002
         """See `Channel`."""
         context = self._context
         try:
             return await context.session.elicit_form(message, dict(schema), context.request_id)
         except MCPError as failure:
             raise Unanswered(f"the client refused the question: {failure.error.message}") from None
+
+    def recorded(self, run_id: str, unmatched: Callable[[], Sequence[str]]) -> None:
+        """The run lives as long as this connection; nobody else goes on with it."""
 
     async def ask(self, request: CreateMessageRequest | ListRootsRequest) -> object:
         """See `Channel`."""

@@ -29,6 +29,7 @@ from codecall.approvals.approver import call_approver
 from codecall.approvals.asking import ANSWERS, Channel, Unanswered, can_answer, form_for, form_of, read_answer
 from codecall.approvals.flows import NO_FLOW, FlowRules, FlowRuling, ValueFlow
 from codecall.approvals.grants import GrantKey
+from codecall.approvals.handover import GivenAnswers, call_identity
 from codecall.approvals.interfaces import Approvals, RunIdentity
 from codecall.approvals.request import (
     MAX_SHOWN_CHARS,
@@ -48,7 +49,9 @@ from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.errors import AccessDeniedError, ApprovalDeniedError, ApprovalRequiredError, FlowDeniedError, Location
 from codecall.globs import call_kind, entry_label
-from codecall.sandbox.interfaces import Foresee, OnCallEnd, RunClock, RunObserver
+from codecall.jsonio.decode import sha256
+from codecall.sandbox.clock import RunClock
+from codecall.sandbox.interfaces import CallMemory, Foresee, OnCallEnd, RunObserver
 
 T = TypeVar("T")
 
@@ -93,6 +96,7 @@ class CallGate(RunObserver):
         "_others",
         "_service",
         "_turn",
+        "given",
     )
 
     def __init__(
@@ -105,6 +109,7 @@ class CallGate(RunObserver):
         *,
         others: Channel | None = None,
         flow: ValueFlow | None = None,
+        given: GivenAnswers | None = None,
     ) -> None:
         self._service = service
         self._flow = flow
@@ -124,6 +129,11 @@ class CallGate(RunObserver):
         self._granted = False
         """Whether a grant may be kept for this run."""
         self._foresight = ahead.Foresight()
+        self.given = given
+        """What another instance has kept of this run."""
+        for grant in given.run.grants if given is not None else ():
+            grant_key = GrantKey(identity.caller, identity.session, identity.run_id, grant.tool, grant.version)
+            self._grant(grant_key, match=grant.match, calls=grant.calls_left, expires=grant.expires)
 
     def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:  # noqa: ARG002
         """See `RunObserver`."""
@@ -148,6 +158,11 @@ class CallGate(RunObserver):
         """The run has ended, and with it what was allowed for it alone."""
         if self._granted:
             self._service.grants.end_run(self._identity.run_id)
+
+    def keep_record(self, memory: CallMemory) -> None:
+        """The calls of the run are recorded, so that another instance can go on with it."""
+        if self._channel is not None:
+            self._channel.recorded(self._identity.run_id, memory.unmatched)
 
     @property
     def outlives_request(self) -> bool:
@@ -201,6 +216,8 @@ class CallGate(RunObserver):
         if not groups:
             return
         text, groups = ahead.question(groups)
+        if self.given is not None and not self.given.waits_for(sha256(text)):
+            return  # it has been answered on another instance
         requests = [group.request(self._identity.caller, self._identity.run_id) for group in groups]
         self._open = {id(request): request for request in requests}
         self._asked += 1
@@ -218,6 +235,15 @@ class CallGate(RunObserver):
                 grant = self._grant(self._key(group.entry), match=group.match, calls=calls)
                 fields = {"scope": "calls", "calls": calls, "grant": grant}
                 self._note(group.entry.name, "allowed", "client", rule=group.rule, **fields)
+
+    async def ask(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> None:
+        """Return if a person allows a call that no rule is about: of code whose calls somebody has to look at first.
+
+        Raises:
+            ApprovalDeniedError: a person denies it.
+            ApprovalRequiredError: nobody can be asked, or nobody answers.
+        """
+        await self._ask(entry, arguments, 0)
 
     async def answer(self, entry: CatalogEntry, asked: InputRequiredResult) -> InputResponses | None:
         """Pass the questions of a tool on to the client: forms with the names of the tool and its server, and requests
@@ -303,10 +329,10 @@ class CallGate(RunObserver):
                 by: By = "approver"
                 decision = await self._ask_operator(request)
                 if decision is None and not self._batches:
-                    decision, by = await self._ask_client(request), "client"
+                    decision, by = await self._ask_client(request, key), "client"
                 if decision is not None:
                     return self._settle(key, call, request, decision, by)
-            self._settle(key, call, request, await self._ask_client(request), "client")
+            self._settle(key, call, request, await self._ask_client(request, key), "client")
         finally:
             self._open.pop(id(request), None)
 
@@ -328,14 +354,14 @@ class CallGate(RunObserver):
 
     @property
     def _batches(self) -> bool:
-        return self._channel is not None and self._channel.batches
+        return self._others is not None and self._others.batches
 
     async def _ask_operator(self, request: ApprovalRequest) -> Decision | None:
         """The decision of the operator's function; None if there is none."""
         approver = self._service.options.approver
         return await self._wait(request, call_approver(approver, request)) if approver is not None else None
 
-    async def _ask_client(self, request: ApprovalRequest) -> Decision:
+    async def _ask_client(self, request: ApprovalRequest, key: GrantKey) -> Decision:
         """The decision of the person at the client."""
         options = self._service.options
         if self._channel is None:
@@ -350,10 +376,10 @@ class CallGate(RunObserver):
         if self._asked >= options.max_questions:
             raise self._required(request, f"the run has asked {self._asked} questions already, and may ask no more")
         self._asked += 1
+        identity = call_identity(request.tool, request.digest) + key.version[:32]
         try:
-            return read_answer(
-                await self._wait(request, self._channel.elicit(request.question, form_for(request))), request
-            )
+            asked = self._channel.elicit(request.question, form_for(request), identity)
+            return read_answer(await self._wait(request, asked), request)
         except Unanswered as reason:
             raise self._required(request, str(reason)) from None
 
@@ -427,9 +453,7 @@ class CallGate(RunObserver):
 
     def _location(self) -> Location | None:
         record = self._current_record()
-        if record is None or record.line is None or record.column is None:
-            return None
-        return Location(record.line, record.column)
+        return record.location if record is not None else None
 
     def _note(self, tool: str, decision: str, by: By, **fields: object) -> None:
         """Enter what was decided in the record of runs."""

@@ -6,9 +6,10 @@ All is counted on the event loop without waiting in between, so that no two call
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -108,9 +109,12 @@ class Grants:
 
     def end_run(self, run_id: str) -> None:
         """Drop the grants of a run that has ended."""
-        for grant in self.list():
-            if grant.lifetime == "run" and grant.key.run_id == run_id:
-                self._drop(grant)
+        for grant in self.of_run(run_id):
+            self._drop(grant)
+
+    def of_run(self, run_id: str) -> Sequence[Grant]:
+        """The grants of one run."""
+        return [grant for grant in self.list() if grant.lifetime == "run" and grant.key.run_id == run_id]
 
     def take(self, key: GrantKey, call: CallInput) -> Grant | None:
         """Use a grant for one call: the grant, or None if there is none for it."""
@@ -127,7 +131,13 @@ class Grants:
         return None
 
     def add(
-        self, key: GrantKey, *, lifetime: Lifetime = "run", match: Match | None = None, calls: int | None = None
+        self,
+        key: GrantKey,
+        *,
+        lifetime: Lifetime = "run",
+        match: Match | None = None,
+        calls: int | None = None,
+        expires: float = math.inf,
     ) -> Grant:
         """Keep what a person has allowed.
 
@@ -136,8 +146,9 @@ class Grants:
             lifetime: For how long.
             match: What the input has to be; None: any input.
             calls: How many calls; None: any number.
+            expires: When it expires at the latest, by `time.time`.
         """
-        grant = Grant(key, lifetime, match, calls, self._clock() + self._seconds[lifetime])
+        grant = Grant(key, lifetime, match, calls, min(expires, self._clock() + self._seconds[lifetime]))
         if len(self) >= MAX_GRANTS:
             self._drop(min(self.list(), key=lambda other: other.expires))
         self._by_tool.setdefault((key.caller, key.tool), {})[grant.id] = grant

@@ -109,7 +109,7 @@ class ApprovalRequest:
     arguments: Mapping[str, object]
     """Its input, with credentials masked. Change nothing in it."""
     rule: int
-    """Number of the rule of `approvals` that asks, from 1; 0 if only one of `flows` does."""
+    """Number of the rule of `approvals` that asks, from 1; 0: only one of `flows` does, or `tool_files`."""
     caller: str
     """A hash of the caller."""
     run_id: str

@@ -5,6 +5,9 @@ answered with them, and the call waits in place, with its worker. The client mak
 that request finds the call by its state, and waits for it in turn.
 
 A state is random and used once. It says nothing, and is worth nothing to another caller or with other arguments.
+
+A request may reach an instance where no such call waits. `handover.py` has what that instance needs: it runs the script
+from its record as far as it had come, and goes on from there with the answers.
 """
 
 from __future__ import annotations
@@ -12,10 +15,10 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from fastmcp import Context
 from fastmcp.exceptions import ValidationError
@@ -28,9 +31,17 @@ from mcp_types import (
     InputRequiredResult,
 )
 
+from codecall.approvals.asking import DENY
+from codecall.approvals.grants import Grants
+from codecall.approvals.handover import GivenAnswers, MovedGrant, OpenQuestion, WaitingRun, WaitingRuns
 from codecall.concurrency import abandon
+from codecall.errors import RunDivergedError
 from codecall.identity import client_key
-from codecall.jsonio.decode import canonical_digest_async
+from codecall.jsonio.decode import canonical_digest_async, sha256
+from codecall.key_value import StoreError
+from codecall.sandbox.clock import MAX_CALLS_IN_FLIGHT, RunClock
+
+T = TypeVar("T")
 
 KEPT_S: Final = 60.0
 """Seconds for which the answer of a call is kept that has ended while no request waited for it."""
@@ -38,62 +49,118 @@ KEPT_S: Final = 60.0
 MAX_KEPT: Final = 1_000
 """Most calls of a server that no request waits for; the one that has been so for longest is cancelled."""
 
-_SETTLED_TURNS: Final = 5
-"""Turns of the event loop without a further question after which those that there are make up the list."""
+
+class _Open(NamedTuple):
+    """An open question."""
+
+    request: InputRequest
+    answer: asyncio.Future[object]
+    identity: str
+    """See `OpenQuestion.identity`; empty for what only this instance can ask: a model, or for folders."""
 
 
 class RoundTripChannel:
-    """A `Channel` whose questions become the answer of a request. All that are open are asked together."""
+    """A `Channel` whose questions become the answer of a request. All that are open are asked together.
+
+    Args:
+        given: Answers to what another instance has asked.
+    """
 
     batches = True
 
-    def __init__(self) -> None:
-        self.open: dict[str, tuple[InputRequest, asyncio.Future[object]]] = {}
+    def __init__(self, given: GivenAnswers | None = None) -> None:
+        self.open: dict[str, _Open] = {}
         """The open questions, by the names that their answers have."""
-        self.asked = asyncio.Event()
-        """Set when there are questions."""
+        self.changed = asyncio.Event()
+        """Set when it may be quiet now."""
+        self.given = given
+        self.denied: list[str] = []
+        """The questions that were answered with no."""
+        self.run_id = ""
+        """The run whose record has its calls; empty where there is none."""
+        self._unmatched: Callable[[], Sequence[str]] = tuple
+        self._gates = 0
+        self._clock: RunClock | None = None
         self._count = 0
 
-    async def elicit(self, message: str, schema: Mapping[str, Any]) -> ElicitResult:
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing happens any more until a question is answered."""
+        calls = self._clock.calls if self._clock is not None else 0
+        return bool(self.open) and min(calls, MAX_CALLS_IN_FLIGHT) <= len(self.open)
+
+    @property
+    def may_move(self) -> bool:
+        """Whether another instance may go on: a record says nothing of what runs within a call."""
+        return self._gates == 1 and all(question.identity for question in self.open.values())
+
+    def attach(self, clock: RunClock) -> bool:
+        """A run asks by this channel; whether it is the first, within whose calls the others run."""
+        self._gates += 1
+        if self._gates == 1:
+            self._clock = clock
+            clock.on_calls = self.changed.set
+        return self._gates == 1
+
+    def recorded(self, run_id: str, unmatched: Callable[[], Sequence[str]]) -> None:
         """See `Channel`."""
+        if self.may_move:
+            self.run_id, self._unmatched = run_id, unmatched
+
+    async def elicit(self, message: str, schema: Mapping[str, Any], identity: str = "") -> ElicitResult:
+        """See `Channel`."""
+        identity = identity or sha256(message)
+        if self.given is not None and self.given.is_denied(identity):
+            self.denied.append(identity)
+            return ElicitResult(action="decline")
         form = ElicitRequestFormParams(message=message, requested_schema=dict(schema))
-        answer = await self.ask(ElicitRequest(params=form))
-        return answer if isinstance(answer, ElicitResult) else ElicitResult(action="cancel")
+        answer = await self._wait(ElicitRequest(params=form), identity)
+        result = answer if isinstance(answer, ElicitResult) else ElicitResult(action="cancel")
+        if result.action == "decline" or (result.content or {}).get("decision") == DENY:
+            self.denied.append(identity)
+        return result
 
     async def ask(self, request: InputRequest) -> object:
         """See `Channel`."""
+        return await self._wait(request, "")
+
+    async def _wait(self, request: InputRequest, identity: str) -> object:
         self._count += 1
         name = f"question-{self._count}"
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self.open[name] = request, answer
-        self.asked.set()
+        self.open[name] = _Open(request, answer, identity)
+        self.changed.set()
         try:
             return await answer
         finally:
             self.open.pop(name, None)
-            if not self.open:
-                self.asked.clear()
+            self.changed.set()
 
     def answer(self, responses: Mapping[str, object]) -> None:
         """Take the answers that a request has brought. A question that has none stays open."""
-        for name, (_, answer) in list(self.open.items()):
-            if name not in responses or answer.done():
+        for name, question in list(self.open.items()):
+            if name not in responses or question.answer.done():
                 continue
-            answer.set_result(responses[name])
+            question.answer.set_result(responses[name])
             del self.open[name]
-        if not self.open:
-            self.asked.clear()
 
-    async def settle(self) -> None:
-        """Wait until no further question comes at once."""
-        quiet = count = 0
-        while quiet < _SETTLED_TURNS:
-            await asyncio.sleep(0)
-            quiet, count = (quiet + 1, count) if len(self.open) == count else (0, len(self.open))
+    def answer_given(self, given: GivenAnswers) -> None:
+        """Answer the open questions as `given` says, if the run waited for these; else the run ends."""
+        self.given = None
+        arrived = given.arrive(question.identity for question in self.open.values())
+        missing = self._unmatched()
+        for name, question in list(self.open.items()):
+            if missing or not arrived:
+                question.answer.set_exception(_other_path(missing))
+            elif (answer := given.take(question.identity)) is not None:
+                question.answer.set_result(answer)
+            else:
+                continue
+            del self.open[name]
 
     def questions(self) -> dict[str, InputRequest]:
         """The open questions, as the client gets them."""
-        return {name: request for name, (request, _) in self.open.items()}
+        return {name: question.request for name, question in self.open.items()}
 
 
 CHANNEL: Final[ContextVar[RoundTripChannel | None]] = ContextVar("codecall_round_trips", default=None)
@@ -111,13 +178,22 @@ class WaitingCall:
     task: asyncio.Task[ToolResult]
     state: str = ""
     """By which the next request finds it."""
+    watch: asyncio.Task[None] | None = None
+    """Sees that another instance goes on with it; None: none can."""
 
 
 class RoundTrips:
-    """The calls of a server that wait for requests with answers, by their state."""
+    """The calls of a server that wait for requests with answers, by their state.
 
-    def __init__(self) -> None:
+    Args:
+        grants: What persons have allowed.
+        shared: Lets other instances go on with them; None: nobody else can.
+    """
+
+    def __init__(self, grants: Grants, shared: WaitingRuns | None = None) -> None:
         self._waiting: dict[str, WaitingCall] = {}
+        self._grants = grants
+        self._shared = shared
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -138,49 +214,67 @@ class RoundTrips:
         """
         caller = client_key(context)
         digest = await canonical_digest_async(json.dumps([name, arguments]))
-        state = context.request_state
+        state, responses = context.request_state, context.input_responses or {}
         if state is None:
-            channel = RoundTripChannel()
-            call = WaitingCall(caller, digest, channel, asyncio.create_task(_within(channel, start)))
+            call = _start(caller, digest, RoundTripChannel(), start)
+        elif (call := self._waiting.get(state)) is not None and (call.caller, call.request) == (caller, digest):
+            if call.watch is not None and self._shared is not None:
+                await self._claim(name, state, self._shared)
+                call.watch.cancel()
+                call.watch = None
+            if self._waiting.pop(state, None) is None:
+                raise _unknown(name)
+            call.channel.answer(responses)
+        elif call is None and self._shared is not None:
+            run = await _available(name, self._shared.find(state))
+            if run is None or (run.caller, run.request) != (caller, digest):
+                raise _unknown(name)
+            await self._claim(name, state, self._shared)
+            call = _start(caller, digest, RoundTripChannel(GivenAnswers(run, responses)), start)
         else:
-            found = self._waiting.get(state)
-            if found is None or (found.caller, found.request) != (caller, digest):
-                raise ValidationError(
-                    f"{name}: requestState: no such call of yours waits for an answer; it may have ended. Nothing was "
-                    "run: call the tool again without requestState"
-                )
-            call = self._waiting.pop(state)
-            call.channel.answer(context.input_responses or {})
+            raise _unknown(name)
         return await self._answer(call)
 
     async def flush(self) -> None:
-        """Cancel all calls that wait: the server ends."""
+        """Cancel all calls that wait: the server ends. Other instances may go on with them."""
         calls = list(self._waiting.values())
         self._waiting.clear()
         for call in calls:
             call.task.cancel()
+            if call.watch is not None:
+                call.watch.cancel()
         if calls:
             await asyncio.wait([call.task for call in calls], timeout=1.0)
 
+    async def _claim(self, name: str, state: str, shared: WaitingRuns) -> None:
+        """Go on with a call that other instances may have gone on with."""
+        if not await _available(name, shared.claim(state)):
+            raise _unknown(name)
+
     async def _answer(self, call: WaitingCall) -> ToolResult:
-        while not (call.task.done() or call.channel.open):
-            asked = asyncio.create_task(call.channel.asked.wait())
+        channel = call.channel
+        while not call.task.done():
+            channel.changed.clear()
+            if channel.is_quiet:
+                if channel.given is None:
+                    break
+                channel.answer_given(channel.given)
+            changed = asyncio.create_task(channel.changed.wait())
             try:
-                await asyncio.wait({call.task, asked}, return_when=asyncio.FIRST_COMPLETED)
-                await call.channel.settle()
+                await asyncio.wait({call.task, changed}, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
                 abandon(call.task)
                 raise
             finally:
-                asked.cancel()
+                changed.cancel()
         if call.task.done():
             return call.task.result()
-        self._keep(call)
+        await self._keep(call)
         return InputRequiredToolResult(
-            InputRequiredResult(input_requests=dict(call.channel.questions()), request_state=call.state)
+            InputRequiredResult(input_requests=dict(channel.questions()), request_state=call.state)
         )
 
-    def _keep(self, call: WaitingCall) -> None:
+    async def _keep(self, call: WaitingCall) -> None:
         if len(self._waiting) >= MAX_KEPT:
             abandon(self._waiting.pop(next(iter(self._waiting))).task)
         call.state = state = secrets.token_urlsafe(32)
@@ -191,9 +285,63 @@ class RoundTrips:
             if self._waiting.get(state) is call:
                 del self._waiting[state]
                 abandon(call.task)
+                if call.watch is not None:
+                    call.watch.cancel()
 
         # Its own questions run out of time; what it says then is kept for a client that comes late.
         call.task.add_done_callback(lambda _: loop.call_later(KEPT_S, forget))
+        shared, channel = self._shared, call.channel
+        if shared is not None and channel.may_move and await shared.keep(self._entry(call)):
+
+            async def watch() -> None:
+                await shared.wait_until_gone(state)
+                forget()
+
+            call.watch = asyncio.create_task(watch())
+
+    def _entry(self, call: WaitingCall) -> WaitingRun:
+        channel = call.channel
+        questions = [OpenQuestion(name, question.identity) for name, question in channel.open.items()]
+        grants = [MovedGrant.of(grant) for grant in self._grants.of_run(channel.run_id)]
+        return WaitingRun(1, call.state, call.caller, call.request, channel.run_id, questions, channel.denied, grants)
+
+
+def _start(
+    caller: str, request: str, channel: RoundTripChannel, start: Callable[[], Awaitable[ToolResult]]
+) -> WaitingCall:
+    return WaitingCall(caller, request, channel, asyncio.create_task(_within(channel, start)))
+
+
+def _other_path(missing: Sequence[str]) -> RunDivergedError:
+    """The error of a script that waits for something else than before, or that has left out these calls."""
+    return RunDivergedError(
+        "The script went on from its record, and took another path than before: "
+        + (f"it has not made its calls of {', '.join(missing[:5])}" if missing else "it waits for other approvals"),
+        tool_name=missing[0] if missing else "",
+        details={"expected": list(missing), "made": None},
+    )
+
+
+def _unknown(name: str) -> ValidationError:
+    return ValidationError(
+        f"{name}: requestState: no such call of yours waits for an answer; it may have ended. Nothing was run: call "
+        "the tool again without requestState"
+    )
+
+
+async def _available(name: str, request: Awaitable[T]) -> T:
+    """The answer of the store of calls that wait.
+
+    Raises:
+        ValidationError: there is none.
+    """
+    try:
+        return await request
+    except StoreError:
+        raise ValidationError(
+            f"{name}: requestState: the store of calls that wait does not answer. Nothing was run: make the same "
+            "request again later"
+        ) from None
 
 
 async def _within(channel: RoundTripChannel, start: Callable[[], Awaitable[ToolResult]]) -> ToolResult:

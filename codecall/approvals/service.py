@@ -14,6 +14,7 @@ from codecall.approvals.asking import Channel, RequestChannel, can_be_asked, can
 from codecall.approvals.flows import FlowRules
 from codecall.approvals.gate import CallGate, follow_values
 from codecall.approvals.grants import Grants
+from codecall.approvals.handover import WaitingRuns
 from codecall.approvals.interfaces import RunIdentity
 from codecall.approvals.options import ApprovalOptions, FlowRule
 from codecall.approvals.rounds import CHANNEL, RoundTrips
@@ -21,7 +22,8 @@ from codecall.approvals.rules import RuleSet
 from codecall.audit.recorder import Audit, new_call_id
 from codecall.catalog.entries import CatalogEntry
 from codecall.identity import client_key, rate_limit_key
-from codecall.sandbox.interfaces import RunClock
+from codecall.key_value import KeyValueStore
+from codecall.sandbox.clock import RunClock
 
 
 class ApprovalService:
@@ -32,10 +34,17 @@ class ApprovalService:
         audit: The record of runs.
         flows: The option `flows`.
         samples: Whether clients' models are asked, too.
+        store: Where runs are recorded, so that other instances can go on with those that wait; None: nowhere.
     """
 
     def __init__(
-        self, options: ApprovalOptions, audit: Audit, flows: Sequence[FlowRule] = (), *, samples: bool = False
+        self,
+        options: ApprovalOptions,
+        audit: Audit,
+        flows: Sequence[FlowRule] = (),
+        *,
+        samples: bool = False,
+        store: KeyValueStore | None = None,
     ) -> None:
         self.options = options
         self._samples = samples
@@ -43,7 +52,7 @@ class ApprovalService:
         self.rules = RuleSet(options.rules)
         self.flows = FlowRules(flows) if flows else None
         self.grants = Grants(options.run_grant_s, options.session_grant_s)
-        self.rounds = RoundTrips()
+        self.rounds = RoundTrips(self.grants, WaitingRuns(store, options.wait_s) if store is not None else None)
         self._waiting: Counter[str] = Counter()
         """The number of open questions of each run that has some."""
 
@@ -60,11 +69,15 @@ class ApprovalService:
             clock: Stands still while a person is asked.
             script: The script that runs.
         """
-        channel = _channel(context) if self.options.ask_client and can_elicit(context) else None
+        rounds = CHANNEL.get()
+        given = rounds.given if rounds is not None and rounds.attach(clock) else None
+        way = _channel(context)
+        channel = way if self.options.ask_client and can_elicit(context) else None
+        others = way if can_be_asked(context) else None
         session = await rate_limit_key("session", context, None)
         identity = RunIdentity(run_id, client_key(context), session)
-        others = _channel(context) if can_be_asked(context) else None
-        return CallGate(self, context, identity, channel, clock, others=others, flow=follow_values(self.flows, script))
+        flow = follow_values(self.flows, script)
+        return CallGate(self, context, identity, channel, clock, others=others, flow=flow, given=given)
 
     def model(self, context: Context) -> Channel | None:
         """The way to the model of the client of a request; None if the client offers none."""

@@ -76,13 +76,13 @@ EVENTS: Final = (
         "codecall.execute.complete",
         "A run ended. `status` may also be `cancelled`; `duration_ms` includes `queue_ms` and `validation_ms`; what "
         "was used stands beside the limit it counts against; `line` and `column` are the place of the failure; "
-        "`result_bytes` is the size of a result kept for later reading; `result`, `console`, `warnings` and `error` "
-        "only with `include_results`.",
+        "`result_bytes` is the size of a result kept for later reading; `step_states` says what became of each step "
+        "of a composite tool; `result`, `console`, `warnings` and `error` only with `include_results`.",
         (
             *("status", "code", "line", "column", "duration_ms", "queue_ms", "validation_ms"),
             *("script_ms", "max_script_ms", "run_ms", "max_run_ms", "steps", "max_steps", "tool_calls"),
             *("max_tool_calls", "returned_bytes", "max_returned_bytes", "max_memory_mb", "calls_failed"),
-            *("calls_reused", "result_bytes", "result", "console", "warnings", "error"),
+            *("calls_reused", "result_bytes", "step_states", "result", "console", "warnings", "error"),
         ),
     ),
     EventSpec(
@@ -272,6 +272,7 @@ def end_fields(
         "calls_failed": sum(call.outcome == "error" for call in result.calls),
         "calls_reused": sum(call.reused for call in result.calls),
         "result_bytes": large.size if large is not None else None,
+        "step_states": dict(result.steps) or None,
         **usage_fields(result.stats, preset),
         "returned_bytes": returned_bytes(result),
         "max_returned_bytes": preset.max_result_bytes,

@@ -413,6 +413,11 @@ class Broker:
         return self._wrapped_tools[name]
 
 
+def is_nested() -> bool:
+    """Whether this task is inside of a call of a broker."""
+    return _nesting.get() > 0
+
+
 def check_nesting(entry: CatalogEntry) -> None:
     """Refuse a call that is nested too deeply.
 

@@ -31,7 +31,15 @@ ShortText = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
-    {"execute_tool_script": "codecall:execute", "find_tool": "codecall:search", "call_tool": "codecall:invoke"}
+    {
+        "execute_tool_script": "codecall:execute",
+        "find_tool": "codecall:search",
+        "call_tool": "codecall:invoke",
+        "listToolFiles": "codecall:search",
+        "readToolFile": "codecall:describe",
+        "getToolDocs": "codecall:describe",
+        "executeToolCode": "codecall:execute",
+    }
 )
 """The meta-tools of other names, and which of the four each is: rules for that one hold for it as well."""
 

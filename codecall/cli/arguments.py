@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Group, Parameter
 
@@ -22,6 +22,14 @@ PresetName = Annotated[
     Parameter(name="--preset", help="locked_down, secure, balanced, experimental, or the path of a preset file."),
 ]
 """The option `--preset`, of commands that run or check scripts or show limits."""
+
+LanguageName = Annotated[
+    Literal["javascript", "starlark"] | None,
+    Parameter(
+        name="--language", help="What it is written in; if left out, .star files are Starlark, others JavaScript."
+    ),
+]
+"""The option `--language`, of commands that run or check scripts."""
 
 EditedConfig = Annotated[
     Path | None, Parameter(name=("--config", "-c"), help="The file; the one that counts here, if left out.")

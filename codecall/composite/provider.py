@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +19,7 @@ from codecall.catalog.apps import FastMCPServer
 from codecall.catalog.cache.cache import CatalogCaches
 from codecall.catalog.view import CatalogView
 from codecall.catalog.visibility import VisibilityPolicy
-from codecall.composite.definition import Finding, ScriptDefinition, Workflow
+from codecall.composite.definition import Definition, Finding, ScriptDefinition, Workflow
 from codecall.composite.reading import DefinitionSource, read_definitions
 from codecall.composite.scripts.tool import ScriptFileTool
 from codecall.composite.tool import CompositeTool, WorkflowTool
@@ -70,6 +71,13 @@ class CompositeToolSet:
         self._shadowed: set[str] = set()
         for finding in findings:
             logger.warning("composite tool %s is not served: %s", finding.tool or "without a name", finding)
+
+    def serves_as(self, other: CompositeToolSet | None) -> bool:
+        """Whether clients get the same tools as of another set."""
+        return self._definitions() == (other._definitions() if other is not None else {})
+
+    def _definitions(self) -> dict[str, Definition]:
+        return {name: tool.definition for name, tool in self.tools.items()}
 
     def added_to(self, tools: Sequence[Tool]) -> list[Tool]:
         """These tools of a server, and the composite tools, annotated by what the tools they call say."""
@@ -131,12 +139,14 @@ class CompositeTools(Provider):
             telemetry,
             Audit(built.audit),
         )
-        self._set = CompositeToolSet(
+        self._read = partial(
+            CompositeToolSet,
             sources,
             lambda: self._runtime,
             resumes=built.resume is not None,
             starlark=built.starlark is not None,
         )
+        self._set = self._read()
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None]:
@@ -150,6 +160,15 @@ class CompositeTools(Provider):
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong with definitions that are not served."""
         return self._set.findings
+
+    async def reload(self) -> bool:
+        """Read the definitions again; whether other tools are served now.
+
+        Raises:
+            OptionsError: a file or folder is not there; nothing has changed then.
+        """
+        before, self._set = self._set, await asyncio.to_thread(self._read)
+        return not self._set.serves_as(before)
 
     async def _list_tools(self) -> Sequence[Tool]:
         return list(self._set.tools.values())

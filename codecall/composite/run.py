@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Literal, NamedTuple, TypeVar, cast
 
+import anyio
 import msgspec
 
 from codecall.composite.arguments import argument_problems, render_arguments
@@ -32,7 +34,9 @@ from codecall.composite.outputs import StepOutput, build_output
 from codecall.composite.templates import TemplateBudget, may_be_slow, render
 from codecall.errors import (
     AccessDeniedError,
+    ApprovalDeniedError,
     CodeCallError,
+    FlowDeniedError,
     InputRequiredError,
     InvalidInputError,
     RateLimitedError,
@@ -44,6 +48,7 @@ from codecall.errors import (
 )
 from codecall.jsonio.decode import read_json
 from codecall.option_base import format_duration
+from codecall.sandbox.clock import RunClock
 
 T = TypeVar("T")
 
@@ -54,6 +59,8 @@ LARGE_CHARS: Final = 256 * 1024
 
 _NOT_RETRIED: Final = (
     AccessDeniedError,
+    ApprovalDeniedError,
+    FlowDeniedError,
     InputRequiredError,
     InvalidInputError,
     TaskStartedError,
@@ -103,9 +110,12 @@ class WorkflowRun:
         state: Its arguments, and what has happened already.
         calls: Make the calls of its steps.
         asker: Asks a person.
+        clock: Its limits of time stand still while a person is asked.
     """
 
-    def __init__(self, workflow: Workflow, state: RunState, calls: WorkflowCalls, asker: Asker) -> None:
+    def __init__(
+        self, workflow: Workflow, state: RunState, calls: WorkflowCalls, asker: Asker, clock: RunClock | None = None
+    ) -> None:
         self.state = state
         self.warnings: list[str] = []
         self.failed_step = ""
@@ -113,6 +123,9 @@ class WorkflowRun:
         self._workflow = workflow
         self._calls = calls
         self._asker = asker
+        self._clock = clock or RunClock()
+        self._scope = anyio.CancelScope()
+        self._abort_error: CodeCallError | None = None
         self._budget = TemplateBudget()
         self._steps_data: dict[str, dict[str, object]] = {}
         self._data: dict[str, object] = {
@@ -146,8 +159,11 @@ class WorkflowRun:
         """
         limit_s = self._workflow.timeout_s
         try:
-            async with asyncio.timeout(limit_s):
-                await self._drive()
+            with self._scope:
+                async with self._limit(limit_s):
+                    await self._drive()
+            if self._abort_error is not None and self._scope.cancelled_caught:
+                raise self._abort_error
         except TimeoutError:
             raise ScriptTimeoutError(
                 f"The workflow '{self._workflow.name}' did not end within {format_duration(limit_s)}",
@@ -162,6 +178,21 @@ class WorkflowRun:
         value, warnings = await self._off_loop(build, self._workflow.output.templates())
         self.warnings += warnings
         return value
+
+    def abort(self, error: CodeCallError) -> None:
+        """End it with `error`, whatever it waits for."""
+        self._abort_error = error
+        self._scope.cancel()
+
+    @asynccontextmanager
+    async def _limit(self, seconds: float) -> AsyncGenerator[None]:
+        """A limit of time that stands still while a person is asked."""
+        async with asyncio.timeout(seconds) as limit:
+            self._clock.attach(limit)
+            try:
+                yield
+            finally:
+                self._clock.detach(limit)
 
     async def _drive(self) -> None:
         waits_for = {step.id: {*step.depends_on} - self.state.outcomes.keys() for step in self._workflow.steps}
@@ -226,7 +257,7 @@ class WorkflowRun:
                 case ElicitationStep():
                     return await self._elicitation_step(step)
         except CodeCallError as error:
-            if self._workflow.goes_on_after(step):
+            if self._workflow.goes_on_after(step) and not _ends_run(error):
                 return StepOutcome("failed", step.default_results, error)
             self.failed_step = self.failed_step or step.id
             self._ended_early[step.id] = "failed"
@@ -252,14 +283,14 @@ class WorkflowRun:
                 text = await self._call(step, arguments)
                 break
             except ToolCallError as error:
-                if attempt == attempts or isinstance(error, _NOT_RETRIED):
+                if attempt == attempts or isinstance(error, _NOT_RETRIED) or _ends_run(error):
                     raise
                 await asyncio.sleep(_delay_s(step.on_error.retry_delay_s, attempt, error))
         return StepOutcome("completed", await _decode(text), json_text=text)
 
     async def _call(self, step: ToolStep, arguments: JsonObject) -> str:
         try:
-            async with asyncio.timeout(step.timeout_s):
+            async with self._limit(step.timeout_s):
                 return await self._calls.call(step.tool, arguments)
         except TimeoutError:
             raise ToolTimeoutError(
@@ -284,13 +315,13 @@ class WorkflowRun:
                     text = await self._call(step.step, await self._off_loop(render_all, step.step.templates()))
                 except CodeCallError as error:
                     entry.update(status="failed", error=error.message)
-                    if step.on_error.action != "continue":
+                    if step.on_error.action != "continue" or _ends_run(error):
                         raise
                 else:
                     entry.update(status="completed", output=await _decode(text))
 
         try:
-            async with asyncio.timeout(step.timeout_s), asyncio.TaskGroup() as group:
+            async with self._limit(step.timeout_s), asyncio.TaskGroup() as group:
                 for _ in range(min(step.max_parallel, len(iterations))):
                     group.create_task(work())
         except TimeoutError:
@@ -330,7 +361,8 @@ class WorkflowRun:
     async def _elicitation_step(self, step: ElicitationStep) -> StepOutcome | None:
         message = await self._render(step.message)
         question = Question(message, step.schema, step.timeout_s)
-        answer = await self._asker.ask(step.id, question)
+        with self._clock.stopped():
+            answer = await self._asker.ask(step.id, question)
         if answer is None:
             self._questions[step.id] = question
             return None
@@ -367,6 +399,11 @@ def _answered(step: ElicitationStep, answer: Answer) -> StepOutcome:
             hint="Nothing after that step was done. Run the tool again if the person has changed their mind.",
         )
     return StepOutcome("completed", value, skips_rest=follows == "skip_remaining")
+
+
+def _ends_run(error: CodeCallError) -> bool:
+    """Whether a failure ends the run whatever `onError` says: a person has to decide first, or wants it to end."""
+    return isinstance(error, ToolCallError) and error.ends_script
 
 
 def _delay_s(first_s: float, attempt: int, error: ToolCallError) -> float:

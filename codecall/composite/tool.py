@@ -22,6 +22,7 @@ from mcp_types import ContentBlock, TextContent, ToolAnnotations
 from pydantic import PrivateAttr
 
 from codecall.calls.blocks import BlockStore
+from codecall.calls.broker import is_nested
 from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.entries import META_KEY, tool_metadata
 from codecall.composite.arguments import argument_problems, with_defaults
@@ -205,7 +206,7 @@ class _Leg:
             calls = WorkflowCalls(started.broker, started.hooks, max_value_bytes(self._runtime.options.preset))
             asker = ClientAsker(self._context, answers)
             self._state.run_id = self._state.run_id or started.info.run_id
-            self._run = WorkflowRun(self._workflow, self._state, calls, asker)
+            self._run = WorkflowRun(self._workflow, self._state, calls, asker, started.hooks.clock)
             yield self._execute(started, self._run, calls, late)
 
         request = ExecuteRequest(
@@ -248,7 +249,8 @@ class _Leg:
         error: CodeCallError | None = late
         try:
             if late is None:
-                value = await run.execute()
+                async with self._runtime.enclaves.hold(self._context, run, nested=is_nested()):
+                    value = await run.execute()
                 text = await _encoded(value, calls.chars)
                 limit = max_value_bytes(self._runtime.options.preset)
                 if len(text) > limit:
@@ -270,6 +272,7 @@ class _Leg:
             stats=Stats((time.perf_counter() - began) * 1000, tool_calls=len(calls.records)),
             warnings=tuple(run.warnings),
             calls=tuple(calls.records),
+            steps=run.statuses,
             blocks=references,
         )
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import MappingProxyType, TracebackType
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from fastmcp import FastMCP
 from fastmcp.server.providers import Provider
@@ -21,20 +21,27 @@ from codecall.errors import CodeCallError, OptionsError
 from codecall.gateway.asking import DestructiveAsking, with_destructive_rule
 from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.config.variables import resolve_server, resolve_values
-from codecall.gateway.downstream import ListChangedNotifier, ServerBlurb, build_instructions
+from codecall.gateway.downstream import ServerBlurb, build_instructions
 from codecall.gateway.exposure import Exposure, ExposurePolicy, GatewayPlugin, Mode, current_context, is_listing_tools
 from codecall.gateway.tools.completions import install_completions
 from codecall.gateway.tools.disk_cache import ListingCacheFile, cache_folder, remove_old_files
 from codecall.gateway.tools.filter import AccessRules, HiddenComponent, ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.server import Backend
+from codecall.meta_tools.starlark.options import ToolFileServer, ToolFilesOptions
 from codecall.sandbox.agentscript.policy import is_meta_tool
+from codecall.server.list_changed import ListChangedNotifier
 from codecall.telemetry.metrics import codecall_version
+
+if TYPE_CHECKING:
+    from codecall.composite.provider import CompositeTools
 
 logger = logging.getLogger("codecall")
 
 _SEPARATOR: Final = ("tool_name_separator", "toolNameSeparator")
 _APP_IDS: Final = ("app_ids", "appIds")
+_OTHER_SETS: Final = {"starlark": ("starlark",), "tool_files": ("tool_files", "toolFiles")}
+"""The options that add further sets of meta-tools, in their spellings."""
 
 
 class Gateway:
@@ -73,6 +80,7 @@ class Gateway:
                     hint='Leave one of them out; with expose.mode "auto" the tools of other servers may be listed too.',
                 )
         self._notifier = ListChangedNotifier()
+        self._composites: CompositeTools | None = None
         self._cache_folder = cache_folder(options.cache_dir)
         self._backends: Final = {name: Backend(name, server, resolve_server) for name, server in enabled.items()}
         names = ReservedNames(enabled, _meta_tool_spellings(self._plugin))
@@ -243,11 +251,16 @@ class Gateway:
     def _create_plugin(self, asked: Sequence[str]) -> GatewayPlugin | None:
         """The plugin; calls of destructive tools of these servers are asked for."""
         options = dict(resolve_values(self.options.codecall, where="codecall"))
-        if self.options.starlark is not None:
-            if options.get("starlark") is not None:
-                raise OptionsError("starlark: given twice, as [starlark] and in [codecall]")
-            options["starlark"] = self.options.starlark
-        if self.options.expose.mode == "never" and not options.get("starlark"):
+        own = {"starlark": self.options.starlark, "tool_files": self._tool_files()}
+        for name, spellings in _OTHER_SETS.items():
+            within = any(options.get(spelling) is not None for spelling in spellings)
+            if own[name] is not None and within:
+                raise OptionsError(f"{name}: given twice, as [{name}] and in [codecall]")
+            if own[name] is not None:
+                options[name] = own[name]
+        if self.options.expose.mode == "never" and not any(
+            options.get(spelling) for spellings in _OTHER_SETS.values() for spelling in spellings
+        ):
             return None
         self._leave_alone([name for name, server in self.options.servers.items() if server.code_mode is False], options)
         if not any(spelling in options for spelling in _SEPARATOR):
@@ -261,6 +274,26 @@ class Gateway:
         plugin = GatewayPlugin.init(vm=vm, **options)  # pyright: ignore[reportArgumentType] - init says what is wrong
         plugin.exposure_policy = self._exposure_policy
         return plugin
+
+    def _tool_files(self) -> ToolFilesOptions | None:
+        """The option of the plugin, with what servers say of their tools.
+
+        Raises:
+            OptionsError: a server says something, and there is no `tool_files`; or it is in `tool_files`, too.
+        """
+        options = self.options.tool_files
+        rules: list[ToolFileServer] = []
+        for name, server in self.options.servers.items():
+            if server.tools_to_execute is None and server.tools_to_auto_execute is None:
+                continue
+            if options is None or any(rule.name == name for rule in options.servers):
+                said = "needs [tool_files]" if options is None else "is in tool_files.servers, too"
+                raise OptionsError(f"servers.{name}: tools_to_execute or tools_to_auto_execute {said}")
+            execute = ("*",) if server.tools_to_execute is None else server.tools_to_execute
+            rules.append(
+                ToolFileServer(name=name, tools_to_execute=execute, tools_to_auto_execute=server.tools_to_auto_execute)
+            )
+        return options.model_copy(update={"servers": (*options.servers, *rules)}) if options and rules else options
 
     def _leave_alone(self, servers: Collection[str], options: dict[str, object]) -> None:
         """Have the plugin manage the tools of all but these servers."""
@@ -297,8 +330,20 @@ class Gateway:
         elif self.options.composite_tools.paths:
             from codecall.composite.provider import CompositeTools  # loads the engine of templates
 
-            server.add_provider(CompositeTools(*self.options.composite_tools.paths))
+            self._composites = CompositeTools(*self.options.composite_tools.paths)
+            server.add_provider(self._composites)
         return server
+
+    async def reload_definitions(self) -> None:
+        """Read the definitions of composite tools again, and tell clients if that changes what there is.
+
+        Raises:
+            OptionsError: a file or folder that the options name is not there; nothing has changed then.
+        """
+        if self._plugin is not None:
+            await self._plugin.reload()
+        elif self._composites is not None and await self._composites.reload():
+            self._lists_changed(frozenset({"tools"}))
 
     def _must_wait(self, exposed: Mode | None) -> bool:
         """Whether a request waits for a server of which nothing is known. One that lists the meta-tools in place of its

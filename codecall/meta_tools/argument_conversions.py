@@ -91,6 +91,8 @@ CONVERSIONS: Final[Mapping[str, tuple[Conversion, ...]]] = {
     "excludeToolNames": (list_in_text,),
     "allowedTools": (list_in_text,),
     "topK": (whole_number,),
+    "startLine": (whole_number,),
+    "endLine": (whole_number,),
     "minScore": (number,),
     "dryRun": (boolean,),
 }

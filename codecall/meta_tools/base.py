@@ -172,12 +172,21 @@ def tool_result(
 
 
 def with_warnings(result: ToolResult, warnings: Sequence[str]) -> ToolResult:
-    """An answer of `tool_result` with these warnings before its own."""
+    """An answer of `tool_result` with these warnings before its own; one of text alone with them behind it."""
     body = result.structured_content
     if body is None:
-        return result
+        return _with_lines(result, warnings)
     body = {**body, "warnings": [*warnings, *body.get("warnings", ())]}
     return tool_result(body, blocks=result.content[1:], is_error=result.is_error)
+
+
+def _with_lines(result: ToolResult, warnings: Sequence[str]) -> ToolResult:
+    """An answer whose first block is text, with warnings behind it."""
+    first = result.content[0] if result.content else None
+    if isinstance(first, TextContent):
+        lines = [first.text, *(f"# {warning}" for warning in warnings)]
+        result.content[0] = TextContent(type="text", text="\n".join(lines))
+    return result
 
 
 def tool_result_from_catalog(body: JsonObject) -> ToolResult:
@@ -213,7 +222,7 @@ class MetaTool(Tool):
         title: str,
         description: str,
         parameters: JsonObject,
-        output_schema: JsonObject,
+        output_schema: JsonObject | None,
         annotations: ToolAnnotations,
     ) -> Self:
         """Create the tool under the name that the options advertise."""

@@ -38,6 +38,7 @@ from codecall.meta_tools.base import (
     tool_result_from_catalog,
 )
 from codecall.meta_tools.descriptions import describe_describe
+from codecall.meta_tools.starlark.terms import add_call_forms
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
 Format = Literal["json", "typescript"]
@@ -118,6 +119,7 @@ _OUTPUT: JsonObject = {
                     "outputSchema": {"type": ["object", "null"]},
                     "observedOutput": {"type": "object", "description": "Seen, not declared"},
                     "typescript": _TEXT,
+                    "starlark": {**_TEXT, "description": "How a Starlark script calls it"},
                     "annotations": {
                         "type": "object",
                         "properties": {
@@ -184,6 +186,8 @@ class DescribeTool(MetaTool):
         # Generating examples parses scripts and walks schemas: not on the event loop.
         found = await anyio.to_thread.run_sync(_documents, described, parsed.format or "json") if described else None
         body: JsonObject = {**(found or {"tools": []}), "notFound": missing}
+        if self._runtime.options.runs_starlark:
+            await add_call_forms(body["tools"], view)
         if suggestions:
             body["suggestions"] = suggestions
         return tool_result_from_catalog(body)

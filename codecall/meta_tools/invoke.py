@@ -35,7 +35,8 @@ from codecall.meta_tools.base import (
 from codecall.meta_tools.descriptions import describe_invoke
 from codecall.meta_tools.runs import caller_results, max_value_bytes
 from codecall.redaction.clean import well_formed
-from codecall.sandbox.interfaces import ResultPlace, RunClock
+from codecall.sandbox.clock import RunClock
+from codecall.sandbox.interfaces import ResultPlace
 from codecall.telemetry.spans import trace_invoke
 
 MAX_DEPTH: Final = 100

@@ -28,13 +28,16 @@ from codecall.options import PluginOptions
 from codecall.presets import PRESET_NAMES, Preset
 from codecall.results.service import CallerResults
 from codecall.resume.refusal import ResumeError
-from codecall.sandbox.interfaces import ObserverGroup, RunClock, RunHooks, RunObserver
+from codecall.sandbox.clock import RunClock
+from codecall.sandbox.interfaces import ObserverGroup, RunHooks, RunObserver
 from codecall.sandbox.wire import StarlarkTerms
 from codecall.server.disconnect import run_while_connected
 from codecall.server.progress import progress_from_context
 from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
 
 if TYPE_CHECKING:
+    from codecall.approvals.gate import CallGate
+    from codecall.approvals.handover import GivenAnswers
     from codecall.extraction.extractor import RunExtractor
     from codecall.resume.replay import RunMemory
 
@@ -108,26 +111,46 @@ class StartedRun:
     info: RunInfo
     broker: Broker
     hooks: RunHooks
+    gate: CallGate | None = None
+    """Asks persons, where they may have to be asked."""
+
+
+Run = Callable[[], Awaitable[ExecutionResult]]
+"""Runs a script, or looks at it."""
 
 
 def start_script(
-    runtime: Runtime, context: Context, request: ExecuteRequest
+    runtime: Runtime,
+    context: Context,
+    request: ExecuteRequest,
+    *,
+    check: Callable[[StartedRun, Run, Run], Awaitable[ExecutionResult]] | None = None,
 ) -> Callable[[StartedRun], AbstractAsyncContextManager[Awaitable[ExecutionResult]]]:
-    """What runs the script of `request` in the enclave, for `run_observed`."""
+    """What runs the script of `request` in the enclave, for `run_observed`.
+
+    Args:
+        runtime: The services of the plugin.
+        context: FastMCP's context of the request.
+        request: What to run.
+        check: Decides about the script before it runs: gets a dry run of it and the run itself; gives the result.
+    """
 
     @asynccontextmanager
     async def start(run: StartedRun) -> AsyncGenerator[Awaitable[ExecutionResult]]:
         async with runtime.enclaves.use(context) as enclave:
-            yield enclave.run(
+            script = partial(
+                enclave.run,
                 request.script,
                 run.broker,
                 context=request.context,
                 preset=request.preset,
                 owner=run.info.caller,
-                dry_run=request.dry_run,
-                hooks=run.hooks,
                 starlark=request.starlark,
             )
+            if check is None:
+                yield script(dry_run=request.dry_run, hooks=run.hooks)
+            else:
+                yield check(run, partial(script, dry_run=True), partial(script, hooks=run.hooks))
 
     return start
 
@@ -203,12 +226,14 @@ async def run_observed(
         # First: what the others do for a call belongs to its span.
         observers.insert(0, _telemetry_observer(span, broker, options, info))
     try:
-        memory = await _memory(options, context, info, broker, limits)
+        memory = await _memory(options, context, info, broker, limits, given=gate.given if gate is not None else None)
     except ResumeError as refused:
         if runtime.audit.enabled:
             details = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}
             runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: details)
         raise
+    if gate is not None and memory is not None:
+        gate.keep_record(memory)
     results = None if request.whole_result else caller_results(runtime, info.caller)
     blocks = partial(_block_store, broker)
     on_plan = partial(gate.plan, broker.find) if gate is not None else None
@@ -216,7 +241,7 @@ async def run_observed(
     hooks = RunHooks(
         info.run_id, ObserverGroup(observers), memory, results, blocks, clock, on_plan, extractor=extractor
     )
-    async with progress or nullcontext(), start(StartedRun(info, broker, hooks)) as run:
+    async with progress or nullcontext(), start(StartedRun(info, broker, hooks, gate)) as run:
         observed = hooks.observe(run if memory is None else memory.record_outcome(run))
         watched = options.shutdown.end_abandoned and not (gate is not None and gate.outlives_request)
         result = await (run_while_connected(context, observed) if watched else observed)
@@ -248,9 +273,16 @@ def _block_store(broker: Broker) -> BlockStore | None:
 
 
 async def _memory(
-    options: PluginOptions, context: Context, info: RunInfo, broker: Broker, limits: RunLimits
+    options: PluginOptions,
+    context: Context,
+    info: RunInfo,
+    broker: Broker,
+    limits: RunLimits,
+    *,
+    given: GivenAnswers | None,
 ) -> RunMemory | None:
-    """Create the memory of the run's calls; it holds those of the run that is resumed."""
+    """Create the memory of the run's calls; it holds those of the run that is resumed, or that another instance began
+    and left with `given`."""
     if options.resume is None or info.request.dry_run:
         return None
     from codecall.resume.replay import RunMemory  # few servers keep runs
@@ -260,6 +292,9 @@ async def _memory(
         # Its time stands still while a person is asked.
         lasts_s += asking.max_questions * asking.wait_s
     memory = RunMemory(options.resume, run_id=info.run_id, owner=info.caller, lasts_s=lasts_s, admit=broker.admit)
+    if given is not None and given.run.run_id:
+        await memory.resume(given.run.run_id, already_ended=True, expects=given.expects)
+        return memory
     # A task whose server was killed starts again under the same id; what it had resumed itself is in its own record.
     restarted = context.task_id is not None and await memory.resume(info.run_id, already_ended=True)
     if info.request.resume_from is not None and not restarted:

@@ -28,6 +28,7 @@ from codecall.meta_tools.execute import ExecuteTool
 from codecall.meta_tools.invoke import InvokeTool
 from codecall.meta_tools.naming import UNDERSCORE_CLIENTS
 from codecall.meta_tools.search import SearchTool
+from codecall.meta_tools.starlark.options import TOOL_FILE_NAMES
 from codecall.meta_tools.starlark.script import ScriptTool
 from codecall.options import PluginOptions, SearchOptions, Separator
 from codecall.results.service import max_kept_bytes
@@ -81,14 +82,13 @@ class ToolSet:
         Raises:
             OptionsError: one has.
         """
-        if self.runtime.options.starlark is None:
-            return
         fixed = {tool.name for tool in self.by_name.values() if tool.name_with(":") == tool.name_with("_")}
-        for tool in tools:
+        for tool in tools if fixed else ():
             if tool.name in fixed and not isinstance(tool, MetaTool):
+                option = "tool_files" if tool.name in TOOL_FILE_NAMES else "starlark"
                 raise OptionsError(
-                    f"starlark: the server already has a tool named {tool.name!r}",
-                    hint="Give the server's tool another name, or leave `starlark` out.",
+                    f"{option}: the server already has a tool named {tool.name!r}",
+                    hint=f"Give the server's tool another name, or leave `{option}` out.",
                 )
 
     async def with_options(self, lifetime: EnclaveLifespan, options: PluginOptions) -> ToolSet:
@@ -115,6 +115,11 @@ def _create_tools(runtime: Runtime) -> tuple[MetaTool, ...]:
     invoke = (InvokeTool.create(runtime),) if options.direct_calls.enabled else ()
     execute = _execute_class(options).create(runtime)
     tools: tuple[MetaTool, ...] = (SearchTool.create(runtime), DescribeTool.create(runtime), *invoke, execute)
+    if options.tool_files is not None:
+        from codecall.meta_tools.starlark.code import CodeTool  # these write stubs, which few servers need
+        from codecall.meta_tools.starlark.files import FILE_TOOLS
+
+        tools = (*tools, *(kind.create(runtime) for kind in (*FILE_TOOLS, CodeTool)))
     if options.starlark is None or not options.runs_starlark:
         return tools
     script = ScriptTool.create(runtime)
@@ -161,7 +166,7 @@ def create_enclave_pool(options: PluginOptions, lifetime: EnclaveLifespan, telem
             pool=options.pool,
             sanitization=options.sanitization,
             max_kept_bytes=kept_bytes,
-            starlark=options.starlark is not None,
+            starlark=options.starlark is not None or options.tool_files is not None,
         )
         enclave.pool.workers.on_exit = telemetry.record_worker_exit
         return enclave
@@ -177,7 +182,9 @@ def create_approvals(options: PluginOptions, audit: Audit) -> ApprovalService | 
     from codecall.approvals.options import ApprovalOptions
     from codecall.approvals.service import ApprovalService
 
-    return ApprovalService(options.approvals or ApprovalOptions(rules=()), audit, options.flows, samples=samples)
+    store = options.resume.store if options.resume is not None else None
+    rules = options.approvals or ApprovalOptions(rules=())
+    return ApprovalService(rules, audit, options.flows, samples=samples, store=store)
 
 
 def create_search_index(options: SearchOptions) -> LazySearchIndex:

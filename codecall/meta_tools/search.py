@@ -26,6 +26,8 @@ from codecall.meta_tools.base import (
 )
 from codecall.meta_tools.descriptions import describe_search
 from codecall.meta_tools.search_arguments import KINDS, SearchArguments, input_schema
+from codecall.meta_tools.starlark.script import SCRIPT_ENTRY
+from codecall.meta_tools.starlark.terms import add_call_forms
 
 if TYPE_CHECKING:
     from codecall.extraction.ranking import ModelRanking
@@ -57,6 +59,7 @@ OUTPUT_SCHEMA: JsonObject = {
                     "observedOutput": {"type": "object", "description": "Seen, not declared"},
                     "annotations": {"type": "object"},
                     "typescript": _TEXT,
+                    "starlark": _TEXT,
                 },
                 "required": ["name", "appId", "score"],
             },
@@ -85,7 +88,7 @@ OUTPUT_SCHEMA: JsonObject = {
 }
 """The answer: `apps` comes with an overview and wherever nothing matches, `suggestions` with queries nothing fits,
 `matchedQueries`, those that an entry fits best, with several queries, `kind` with `filter.kinds`, the schemas with
-detail `full`, `typescript` and `types` with detail `typescript`."""
+detail `full`, `typescript` and `types` with detail `typescript`, `starlark`, how a script calls it, in `find_tool`."""
 
 
 class SearchTool(MetaTool):
@@ -116,6 +119,8 @@ class SearchTool(MetaTool):
         from codecall.meta_tools.search_results import match_documents
 
         entries = await self._entries(context, view, kinds)
+        if self._own_name is not None and (kinds is None or "tool" in kinds):  # `find_tool`: it finds scripts as well
+            entries = (*entries, SCRIPT_ENTRY)
         request = SearchRequest(parsed, entries, index, self._runtime.options, self._ranking(context))
         matches = await request.run()
         several = isinstance(parsed.query, list) and len(parsed.query) > 1 and bool(request.queries)
@@ -124,6 +129,8 @@ class SearchTool(MetaTool):
         render = partial(match_documents, matches, observed, detail, several, kinds is not None)
         # Reads schemas, which may be large.
         found = await anyio.to_thread.run_sync(render, limiter=search_threads()) if detail == "typescript" else render()
+        if self._own_name is not None:
+            await add_call_forms(found["tools"], view)
         return tool_result_from_catalog({**found, **request.body})
 
     @property

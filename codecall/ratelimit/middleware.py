@@ -336,10 +336,13 @@ def _unchecked_error(called: CallKind, name: str, rule: RateLimitRule) -> RateLi
 
 def _refusal_result(names: Sequence[str], error: RateLimitedError) -> ToolResult:
     """Returns the answer of a refused meta-tool: an envelope where it has one, else an error result."""
+    body = {META_KEY: {"status": error.status, "error": error.as_dict()}}
     if "execute_tool_script" in names:
         hint = f" Hint: {error.hint}" if error.hint else ""
-        body = {META_KEY: {"status": error.status, "error": error.as_dict()}}
         return ToolResult(content=f"script execution failed: {error.message}.{hint}", is_error=True, meta=body)
+    if "executeToolCode" in names:
+        hint = f"\n# Hints:\n# - {error.hint}" if error.hint else ""
+        return ToolResult(content=f"# Error: {error.message}{hint}", is_error=True, meta=body)
     name = canonical_meta_tool(names[-1].strip().lower())
     if name == "codecall:execute":
         envelope = ExecutionResult(status=error.status, error=error).envelope()

@@ -90,6 +90,10 @@ class PreviousCalls:
             else:
                 self._unfinished[call.key][number] = call
 
+    def unmatched(self) -> list[str]:
+        """The names of the calls that succeeded and are not matched yet."""
+        return [name for (_, name), unmatched in self._unmatched.items() for _ in unmatched.calls]
+
     def match(self, called: str, name: str, digest: str, epoch: int) -> Match:
         """Matches a call of this run that is made in `epoch`. No earlier call is matched twice."""
         key = (called, name)

@@ -15,6 +15,7 @@ import logging
 import re
 import time
 import weakref
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -25,7 +26,8 @@ import anyio
 from msgspec.structs import replace as change
 
 from codecall.envelopes import CallRecord, ExecutionResult
-from codecall.errors import CallKind, CodeCallError
+from codecall.errors import CallKind, CodeCallError, RunDivergedError
+from codecall.globs import display_name
 from codecall.jsonio.decode import canonical_digest_async
 from codecall.key_value import StoreError
 from codecall.options import ResumeOptions
@@ -79,6 +81,8 @@ class RunMemory:
         """Whether the header of this run is in the store."""
         self._resumed_from = ""
         self._previous = PreviousCalls()
+        self._expects: Callable[[str, str], bool] | None = None
+        self._failed = Counter[tuple[str, str, str]]()
         self._open_calls: dict[int, _OpenCall] = {}
         self._stored_chars = 0
         """Characters of all values of this run in the store."""
@@ -89,12 +93,19 @@ class RunMemory:
         self._not_stored_reason = ""
         """Why a part of the run is not stored although the store works."""
 
-    async def resume(self, run_id: str, *, already_ended: bool = False) -> bool:
+    def unmatched(self) -> list[str]:
+        """See `CallMemory.unmatched`."""
+        return self._previous.unmatched()
+
+    async def resume(
+        self, run_id: str, *, already_ended: bool = False, expects: Callable[[str, str], bool] | None = None
+    ) -> bool:
         """Answers calls from the record of that run.
 
         Args:
             run_id: the earlier run; this run, if it was started before and its server was killed.
             already_ended: whether the earlier run has certainly ended; it is then resumed however it ended.
+            expects: whether a call with this name and digest of its input may be made anew; None: any may.
 
         Returns:
             Whether there is a record.
@@ -134,6 +145,12 @@ class RunMemory:
                 "the store of runs does not answer; nothing was run",
                 hint="Try again later, or run without resumeFrom: that makes every call again.",
             ) from None
+        if expects is not None and any(call.state == "lost" for call in calls):
+            raise ResumeError(
+                f"run '{run_id}' has made calls whose values are not kept", hint="Run it from its beginning."
+            )
+        self._expects = expects
+        self._failed = Counter((call.called, call.name, call.digest) for call in calls if call.state == "failed")
         self._resumed_from = run_id
         self._previous = PreviousCalls(calls)
         self._stored_chars = sum(len(call.value or "") for call in calls)
@@ -146,6 +163,8 @@ class RunMemory:
         number = self._last_call
         digest = await canonical_digest_async(input_json)
         match = self._previous.match(record.called, record.name, digest, record.epoch)
+        if match.value is None and (expects := self._expects) is not None:
+            self._check_path(record, digest, expects)
         self._open_calls[record.number] = _OpenCall(
             number,
             StoredCall(
@@ -160,6 +179,21 @@ class RunMemory:
         if match.value is not None:
             await self._admit(record.called, record.name)
         return match.value
+
+    def _check_path(self, record: CallRecord, digest: str, expects: Callable[[str, str], bool]) -> None:
+        """Refuse a call that the earlier run neither made nor waited for. One that failed there is made again."""
+        if self._failed[call := (record.called, record.name, digest)]:
+            self._failed[call] -= 1
+        elif not expects(record.name, digest):
+            error = RunDivergedError(
+                f"{record.called.capitalize()} '{display_name(record.name)}' was not called: the script went on from "
+                "its record, and took another path than before",
+                tool_name=record.name,
+                called=record.called,
+                details={"made": {"name": record.name, "line": record.line}, "expected": self._previous.unmatched()},
+            )
+            error.location = record.location
+            raise error
 
     async def keep(self, record: CallRecord, input_json: str, value: str | None) -> None:  # noqa: ARG002 - known since `recall`
         """See `CallMemory.keep`."""

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, Unpack, cast
 
 import anyio
 import anyio.to_thread
@@ -297,6 +297,8 @@ class Enclave:
             error = IllegalAccess("The script contains text that is not valid Unicode", kind="UnsafeSource", hint=hint)
             return ExecutionResult(error.status, error=error)
         run: ScriptRun | None = None
+        if hooks.clock is not None:
+            hooks.clock.on_wait = self._pool.lend_places
         self.in_flight.begin()
         try:
             async with self._pool.checkout(WorkerRequest(start.limits.memory_mb, owner)) as worker:
@@ -379,14 +381,22 @@ class LimitsCache:
         )
 
 
+class Abortable(Protocol):
+    """A run that can be ended from outside."""
+
+    def abort(self, error: CodeCallError) -> None:
+        """End it with `error`."""
+        ...
+
+
 class InFlightRuns:
-    """The runs of an enclave that have not ended, to wait for them and to end them."""
+    """The runs of an enclave, or those that need none, that have not ended: to wait for them and to end them."""
 
     __slots__ = ("_begun", "_empty", "_runs")
 
     def __init__(self) -> None:
         self._begun = 0
-        self._runs: set[ScriptRun] = set()
+        self._runs: set[Abortable] = set()
         self._empty: anyio.Event | None = None
 
     def __len__(self) -> int:
@@ -397,11 +407,11 @@ class InFlightRuns:
         """Count one more run; it waits for a worker."""
         self._begun += 1
 
-    def started(self, run: ScriptRun) -> None:
+    def started(self, run: Abortable) -> None:
         """A run has got its worker."""
         self._runs.add(run)
 
-    def end(self, run: ScriptRun | None) -> None:
+    def end(self, run: Abortable | None) -> None:
         """A run has ended; `run` if it had got a worker."""
         if run is not None:
             self._runs.discard(run)
@@ -422,14 +432,18 @@ class InFlightRuns:
             run.abort(ExecutionAbortedError(message))
         return len(runs)
 
+    async def drain(self, grace_s: float) -> int:
+        """Wait for the runs, and end those that have not ended after `grace_s` seconds; how many had to be."""
+        with anyio.move_on_after(grace_s):
+            await self.wait_until_empty()
+        aborted = self.abort(f"The server is shutting down; the script had {grace_s:g} s to end, and had not ended")
+        with anyio.move_on_after(ABORT_S):
+            await self.wait_until_empty()
+        return aborted
+
 
 async def drain_pool(pool: WorkerPool, in_flight: InFlightRuns, grace_s: float) -> int:
-    """Wait for the runs of a pool that takes no more, end those that have not ended after `grace_s` seconds, and close
-    the pool; how many had to be ended."""
-    with anyio.move_on_after(grace_s):
-        await in_flight.wait_until_empty()
-    aborted = in_flight.abort(f"The server is shutting down; the script had {grace_s:g} s to end, and had not ended")
-    with anyio.move_on_after(ABORT_S):
-        await in_flight.wait_until_empty()
+    """Drain the runs of a pool that takes no more, and close it; how many had to be ended."""
+    aborted = await in_flight.drain(grace_s)
     await pool.aclose()
     return aborted

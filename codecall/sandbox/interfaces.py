@@ -4,18 +4,15 @@ run, the memory of its calls, and the storage of large results."""
 from __future__ import annotations
 
 import logging
-import math
 import re
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
-import anyio
-
 from codecall.envelopes import CallRecord, ExecutionResult, LargeResult
 from codecall.errors import LimitExceeded
+from codecall.sandbox.clock import RunClock
 from codecall.schema.partial import PreflightError
 
 P = ParamSpec("P")
@@ -242,6 +239,10 @@ class CallMemory(Protocol):
         kept is logged."""
         ...
 
+    def unmatched(self) -> Sequence[str]:
+        """The names of calls of the earlier run that the script has not made again."""
+        ...
+
 
 class ResultStorage(Protocol):
     """Keeps the results of one caller's scripts that are too large for an answer, and gives them to later scripts."""
@@ -346,39 +347,6 @@ ASK_CLIENT: Final[ContextVar[Callable[[Any], Awaitable[object | None]] | None]] 
 )
 """Asks the client of a request one thing, an MCP request in the form of `InputRequest`, on behalf of the tool that this
 task calls, and gives the answer; None if there is none. For clients that can be asked in no other way."""
-
-
-class RunClock:
-    """Makes the limit of a run's whole duration stand still while a person is asked."""
-
-    __slots__ = ("_left_s", "_scope", "_waits")
-
-    def __init__(self) -> None:
-        self._scope: anyio.CancelScope | None = None
-        self._waits = 0
-        self._left_s = 0.0
-
-    def attach(self, scope: anyio.CancelScope) -> None:
-        """The run has begun: its limit is the deadline of `scope`."""
-        self._scope = scope
-
-    @contextmanager
-    def stopped(self) -> Generator[None]:
-        """Stand still within this context, and within every other one that is open at the same time."""
-        scope = self._scope
-        if scope is None:
-            yield
-            return
-        if not self._waits:
-            self._left_s = scope.deadline - anyio.current_time()
-            scope.deadline = math.inf
-        self._waits += 1
-        try:
-            yield
-        finally:
-            self._waits -= 1
-            if not self._waits:
-                scope.deadline = anyio.current_time() + self._left_s
 
 
 @dataclass(frozen=True, slots=True)

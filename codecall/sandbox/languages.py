@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import keyword
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
@@ -10,7 +11,14 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from codecall.errors import OptionsError
 from codecall.sandbox import wire
-from codecall.sandbox.starlark.policy import BUILTIN_NAMES, FOREIGN_NAMES, NAME, function_names, signature
+from codecall.sandbox.starlark.policy import (
+    BUILTIN_NAMES,
+    FOREIGN_NAMES,
+    NAME,
+    function_names,
+    lower_case_names,
+    signature,
+)
 
 Language: TypeAlias = Literal["javascript", "starlark"]
 
@@ -20,7 +28,9 @@ STARLARK_SUFFIXES: Final = frozenset((".star", ".starlark"))
 MAX_FUNCTIONS: Final = 1_000
 """Most tools that one script can name as functions."""
 
-_KEYWORDS: Final = frozenset(("and", "break", "continue", "def", "elif", "else", "for", "if", "in", "lambda"))
+_KEYWORDS: Final = frozenset({*keyword.kwlist, "load"} - BUILTIN_NAMES)
+RESERVED: Final = BUILTIN_NAMES | _KEYWORDS
+"""What no variable of a script can be called, and no server."""
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CALLED: Final = re.compile(r"(?<![.\w])([A-Za-z_][A-Za-z0-9_]*)\s*\(")
 
@@ -61,8 +71,37 @@ def starlark_terms(
     used, functions = words(script), function_names(tools)
     found = sorted(used & functions.keys())[:MAX_FUNCTIONS]
     return wire.StarlarkTerms(
-        [_function(name, functions[name], tools[functions[name]].get("inputSchema")) for name in found], parallel
+        functions=[_function(name, functions[name], tools[functions[name]].get("inputSchema")) for name in found],
+        parallel=parallel,
     )
+
+
+def server_terms(
+    script: str, servers: Mapping[str, Mapping[str, tuple[str, Mapping[str, Any]]]], *, value: str, parallel: int = 10
+) -> wire.StarlarkTerms:
+    """What a Starlark script runs with in which tools are members of servers.
+
+    Args:
+        script: its text; only the servers whose names occur in it are handed on, as they are or in lower case.
+        servers: the tools of each server by their names in code: the tool's own name, and its input schema.
+        value: the variable whose value at the end is the script's.
+        parallel: most functions of one `parallel` that run at the same time.
+    """
+    used = words(script)
+    meant = lower_case_names(servers) | {name: name for name in servers}
+    found: list[wire.ServerTools] = []
+    left = MAX_FUNCTIONS
+    for name in sorted(used & meant.keys()):
+        tools = servers[meant[name]]
+        # Those that the script may reach by computed names come last.
+        first = sorted(tools, key=lambda tool: tool not in used and tool.lower() not in used)[:left]
+        left -= len(first)
+        found.append(wire.ServerTools(name, [_function_of(name, tool, tools[tool]) for tool in first]))
+    return wire.StarlarkTerms(servers=found, value=value, parallel=parallel)
+
+
+def _function_of(server: str, name: str, tool: tuple[str, Mapping[str, Any]]) -> wire.ToolFunction:
+    return wire.ToolFunction(name, tool[0], signature(f"{server}.{name}", tool[1]))
 
 
 def _function(name: str, tool: str, schema: object) -> wire.ToolFunction:

@@ -151,6 +151,13 @@ class ToolFunction(msgspec.Struct, frozen=True, array_like=True):
     """How it is called."""
 
 
+class ServerTools(msgspec.Struct, frozen=True, array_like=True):
+    """A variable of a Starlark script that stands for a server, with tools as its members."""
+
+    name: str
+    tools: list[ToolFunction]
+
+
 class StarlarkTerms(msgspec.Struct, frozen=True):
     """What a Starlark script runs with."""
 
@@ -158,6 +165,10 @@ class StarlarkTerms(msgspec.Struct, frozen=True):
     """The tools whose function names occur in it."""
     parallel: int = 10
     """Most functions of one `parallel` that run at the same time."""
+    servers: list[ServerTools] = []
+    """The servers whose names occur in it."""
+    value: str = ""
+    """The variable whose value at the end is the script's, if it returns none; empty: it has to return it."""
 
 
 class Start(msgspec.Struct, tag="start", frozen=True):

@@ -22,8 +22,8 @@ from fastmcp.dependencies import Shared
 from fastmcp.server.context import Context
 from uncalled_for import SharedContext
 
-from codecall.errors import WorkerError
-from codecall.sandbox.enclave import Enclave
+from codecall.errors import WorkerError, WorkerPoolDisposedError
+from codecall.sandbox.enclave import Abortable, Enclave, InFlightRuns
 from codecall.server.shutdown import SHUTDOWN_SIGNALS, DrainCallback
 from codecall.telemetry.metrics import ObservedPool
 
@@ -57,7 +57,8 @@ class EnclaveLifespan:
     @property
     def running_scripts(self) -> int:
         """The number of scripts that run or wait."""
-        return sum(len(enclave.in_flight) for enclave in self._enclaves())
+        scopes = (*self._lifespans, *self._call_scopes.values())
+        return sum(len(enclave.in_flight) for enclave in self._enclaves()) + sum(len(scope.runs) for scope in scopes)
 
     async def start_with_lifespan(self, pool: EnclavePool) -> None:
         """Start workers now if a server's lifespan is beginning in this context; otherwise do nothing.
@@ -103,8 +104,19 @@ class EnclaveLifespan:
             The number of scripts that had to be ended.
         """
         self._draining = True
-        enclaves = [(scope.loop, lease.enclave) for scope in self._running_scopes() for lease in scope.leases.values()]
-        return sum(await asyncio.gather(*(_run_on(loop, enclave.drain(grace_s)) for loop, enclave in enclaves)))
+        scopes = self._running_scopes()
+        drained = [(scope.loop, lease.enclave.drain) for scope in scopes for lease in scope.leases.values()]
+        drained += [(scope.loop, scope.runs.drain) for scope in scopes]
+        return sum(await asyncio.gather(*(_run_on(loop, drain(grace_s)) for loop, drain in drained)))
+
+    def check_open(self) -> None:
+        """Refuse a run that would begin while the server shuts down.
+
+        Raises:
+            WorkerPoolDisposedError: the server shuts down.
+        """
+        if self._draining:
+            raise WorkerPoolDisposedError("The server is shutting down and takes no more runs")
 
     async def scope_of(self, context: Context) -> _Scope:
         """The scope that holds the enclaves for the request of `context`."""
@@ -134,10 +146,15 @@ class EnclaveLifespan:
         """Close an enclave that no script uses any more."""
         if scope.leases.get(pool) is lease:
             del scope.leases[pool]
-        if not scope.is_lifespan and not scope.leases and self._call_scopes.get(scope.loop) is scope:
-            del self._call_scopes[scope.loop]
+        self.forget_unused(scope)
         with anyio.CancelScope(shield=True):
             await lease.enclave.aclose()
+
+    def forget_unused(self, scope: _Scope) -> None:
+        """Forget the scope of calls outside of any lifespan once nothing uses it."""
+        unused = not scope.is_lifespan and not scope.leases and not len(scope.runs)
+        if unused and self._call_scopes.get(scope.loop) is scope:
+            del self._call_scopes[scope.loop]
 
     def _surrounding_lifespan(self) -> _Scope | None:
         """A lifespan in this event loop: a task's worker has a `SharedContext` of its own, which lacks the scope of the
@@ -199,6 +216,29 @@ class EnclavePool:
             if not lease.users and (self.retired or not scope.is_lifespan):
                 await self._lifetime.close(scope, self, lease)
 
+    @asynccontextmanager
+    async def hold(self, context: Context, run: Abortable, *, nested: bool) -> AsyncGenerator[None]:
+        """Within this a run without an enclave lasts: a shutdown waits for it, and ends it.
+
+        Args:
+            context: Its request.
+            run: The run.
+            nested: Whether it is a part of another run, which a shutdown waits for.
+
+        Raises:
+            WorkerPoolDisposedError: the server shuts down.
+        """
+        scope = await self._lifetime.scope_of(context)
+        if not nested:
+            self._lifetime.check_open()
+        scope.runs.begin()
+        scope.runs.started(run)
+        try:
+            yield
+        finally:
+            scope.runs.end(run)
+            self._lifetime.forget_unused(scope)
+
 
 class LifespanFlush:
     """Flushes buffered data, such as audit records and observed schemas, when a server's lifespan ends."""
@@ -248,6 +288,8 @@ class _Scope:
     loop: asyncio.AbstractEventLoop
     is_lifespan: bool
     leases: dict[EnclavePool, _Lease] = field(default_factory=dict["EnclavePool", _Lease])
+    runs: InFlightRuns = field(default_factory=InFlightRuns)
+    """Runs that need no enclave."""
     closed: bool = False
     served: bool = False
     """Whether a script has run: by then the HTTP server has set its signal handlers."""

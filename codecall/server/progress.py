@@ -4,9 +4,7 @@ Events are only recorded; a separate task sends them, so that a client that read
 starts when the script has run for `INTERVAL_S`, or has waited for a worker as long as a heartbeat may take: a shorter
 script costs a timer, and its client gets no progress.
 
-Private names of FastMCP and MCP that this file reads, since there is no public way: `_client_log_levels` of a server
-and `_connection` of a session, for the level of logs that a client of the handshake era has asked for. A session is
-copied by its `__dict__`, so that the progress that tools report can be intercepted.
+A session is copied by its `__dict__`, so that the progress that tools report can be intercepted.
 """
 
 from __future__ import annotations
@@ -42,6 +40,7 @@ from codecall.globs import display_name
 from codecall.options import ProgressOptions
 from codecall.redaction.clean import well_formed
 from codecall.sandbox.interfaces import OnCallEnd, RunObserver
+from codecall.server.fastmcp_internals import client_connection, log_levels
 
 logger = logging.getLogger("codecall")
 
@@ -359,11 +358,9 @@ def _wants_console_lines(context: Context, request: FastMCPRequestContext) -> bo
     if request.protocol_version in MODERN_PROTOCOL_VERSIONS:
         level: object = (request.meta or {}).get(LOG_LEVEL_META_KEY)
         return _covers(level) and (server.client_log_level is None or _covers(server.client_log_level))
-    # FastMCP keeps these levels in a private attribute, by session; requests without one share a level.
-    connection: object = getattr(request.session, "_connection", None)
-    session_id: object = getattr(connection, "session_id", None) or _NO_SESSION
-    levels = cast("dict[object, LoggingLevel]", getattr(server, "_client_log_levels", {}))
-    return _covers(levels.get(session_id, server.client_log_level))
+    # FastMCP keeps these levels by session; requests without one share a level.
+    session_id: object = getattr(client_connection(context), "session_id", None) or _NO_SESSION
+    return _covers(log_levels(server).get(session_id, server.client_log_level))
 
 
 def _covers(level: object) -> bool:

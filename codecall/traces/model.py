@@ -119,6 +119,8 @@ class Trace:
     """The tool that ran it; None in records of older versions."""
     language: str = "javascript"
     """`javascript`, `starlark`, or `workflow`, of a composite tool."""
+    steps: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What became of each step of a composite tool, by its id."""
     notes: tuple[str, ...] = ()
     """What the record does not have, and why."""
     name: str | None = None
@@ -190,6 +192,7 @@ def build_trace(builder: TraceBuilder) -> Trace:
         resumed_from=_text(start, "resumed_from"),
         tool=_text(start, "tool"),
         language=_text(start, "language") or "javascript",
+        steps=_texts(end, "step_states"),
         notes=(*_missing_notes(builder, calls), *builder.notes),
     )
 
@@ -290,6 +293,12 @@ def _items(value: object) -> Sequence[object]:
 def _text(fields: Fields, name: str) -> str | None:
     value = fields.get(name)
     return value if isinstance(value, str) else None
+
+
+def _texts(fields: Fields, name: str) -> Mapping[str, str]:
+    value = fields.get(name)
+    entries = cast("Fields", value).items() if isinstance(value, Mapping) else ()
+    return {key: each for key, each in entries if isinstance(each, str)}
 
 
 def _number(fields: Fields, name: str) -> float | None:

@@ -25,6 +25,7 @@ from codecall.traces.escape import (
     percent,
     truncate,
 )
+from codecall.traces.graph import step_graph
 from codecall.traces.model import LimitUsage, Trace
 
 MAX_TEXTS: Final = 500_000
@@ -68,6 +69,9 @@ def _page(trace: Trace) -> Iterator[str]:
     budget = ValueBudget()
     if trace.calls or trace.queue_ms or trace.duration_ms:
         yield from _section("timeline", "Timeline", chart(trace, {call.number for call in listed}))
+    graph = list(step_graph(trace))
+    if graph:
+        yield from _section("steps", "Steps", iter(graph))
     yield from _section("script", "Script", script_list(trace, lines, listed))
     # Before the calls: when the budget is short, they are what can be many.
     outcome = list(_result(trace, budget))

@@ -27,6 +27,9 @@ def main() -> int:
         "--separator", choices=(":", "_"), default=":", help="codecall:search or codecall_search (default: %(default)s)"
     )
     parser.add_argument(
+        "--approvals", choices=("writes", "destructive"), help="calls that a person has to allow (default: none)"
+    )
+    parser.add_argument(
         "--database", type=Path, metavar="PATH", help="SQLite file to keep (default: a new one, removed at the end)"
     )
     chosen = parser.parse_args()
@@ -36,7 +39,9 @@ def main() -> int:
         except ValueError as failure:
             parser.error(str(failure))
         if not chosen.plain:
-            CodeCallPlugin.init(vm={"preset": chosen.preset}, tool_name_separator=chosen.separator).install(crm)
+            CodeCallPlugin.init(
+                vm={"preset": chosen.preset}, tool_name_separator=chosen.separator, approvals=chosen.approvals
+            ).install(crm)
         crm.run(transport="stdio", show_banner=False)
     return 0
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from fastmcp import Client, FastMCP
 from fastmcp.client.elicitation import ElicitResult
+from mcp.server.request_state import RequestStateSecurity
 from mcp_types import ElicitRequestFormParams, InputRequiredResult, ToolAnnotations
 from mcp_types import ElicitResult as Said
 
@@ -31,8 +32,9 @@ STOP = "deny and stop the run"
 class Office:
     """Letters and files on one server, with CodeCall installed and approvals for all that writes."""
 
-    def __init__(self, approvals: Any = "writes", *, auth: Any = None, **options: Any) -> None:
-        self.server = FastMCP[Any]("office", auth=auth)
+    def __init__(self, approvals: Any = "writes", *, auth: Any = None, state_key: str = "", **options: Any) -> None:
+        security = RequestStateSecurity(keys=[state_key]) if state_key else None
+        self.server = FastMCP[Any]("office", auth=auth, request_state_security=security)
         self.events: list[AuditEvent] = []
         defaults = {"vm": {"preset": "secure"}, "pool": {"min_workers": 0}, "audit": {"sinks": [self.events.append]}}
         self.plugin = CodeCallPlugin.init(**defaults | options, approvals=approvals)
@@ -89,14 +91,22 @@ class Raw:
             return result
         return result.structured_content or "".join(block.text for block in result.content if block.type == "text")
 
-    async def go_on(self, asked: InputRequiredResult, arguments: dict[str, Any], *decisions: str) -> Any:
+    async def go_on(
+        self, asked: InputRequiredResult, arguments: dict[str, Any], *decisions: str | tuple[str, int | dict[str, int]]
+    ) -> Any:
         """What follows with these answers, in order."""
         assert asked.input_requests is not None
         answers: dict[str, Any] = {
-            name: Said(action="accept", content={"decision": decision})
+            name: Said(action="accept", content=filled_in(decision))
             for name, decision in zip(asked.input_requests, decisions, strict=False)
         }
         return await self.ask(arguments, input_responses=answers, request_state=asked.request_state)
+
+
+def filled_in(answer: str | tuple[str, int | dict[str, int]]) -> dict[str, Any]:
+    """A form with this answer: a decision, with how many calls or other fields."""
+    decision, calls = answer if isinstance(answer, tuple) else (answer, 1)
+    return {"decision": decision, **(calls if isinstance(calls, dict) else {"calls": calls})}
 
 
 async def run(client: Client[Any], script: str, **arguments: Any) -> Answer:
@@ -128,6 +138,4 @@ class Person:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if answer in ("cancel", "decline"):
             return ElicitResult(action=answer)
-        decision, calls = answer if isinstance(answer, tuple) else (answer, 1)
-        content = calls if isinstance(calls, dict) else {"calls": calls}
-        return ElicitResult(action="accept", content={"decision": decision, **content})
+        return ElicitResult(action="accept", content=filled_in(answer))

@@ -165,9 +165,10 @@ async def test_invoke_has_no_text_to_foresee_calls_from() -> None:
     assert office.done == ["send ann"]
 
 
-async def test_a_starlark_script_is_asked_for_ahead_too() -> None:
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_starlark_script_is_asked_for_ahead_too(mode: str) -> None:
     office, person = Office(FIRST, starlark=True), Person((ALL, {"calls-1": 2}))
-    async with office.client(person) as client:
+    async with office.client(person, mode=mode) as client:
         script = "send(to='ann')\nreturn send(to='ben')"
         result = await client.call_tool("execute_tool_script", {"script": script})
     assert not result.is_error

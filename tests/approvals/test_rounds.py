@@ -136,6 +136,18 @@ async def test_cancelling_a_request_cancels_its_run() -> None:
         await cancelled.wait()
 
 
+async def test_a_run_that_waits_leaves_its_place_to_others() -> None:
+    office = Office(pool={"min_workers": 0, "max_workers": 1, "queue_timeout_ms": 5_000})
+    async with office.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client)
+        first, second = await raw.ask(SEND), await raw.ask(SEND)
+        assert (await raw.ask({"script": "return 1"}))["result"] == 1
+        assert (await raw.go_on(first, SEND, ONCE))["status"] == "ok"
+        assert (await raw.go_on(second, SEND, ONCE))["status"] == "ok"
+        assert len(office.plugin.worker_pids) == 1
+    assert office.done == ["send ann"] * 2
+
+
 async def test_the_end_of_the_server_ends_what_waits() -> None:
     office = Office()
     approvals = office.plugin._now.runtime.approvals

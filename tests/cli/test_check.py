@@ -61,6 +61,9 @@ def test_starlark_is_known_by_its_suffix(cli: CommandLine):
         ("'open' is not defined", 2),
     ]
     assert all(one["hint"] for one in bad["findings"])
+    cli.write("d.txt", "return [x for x in range(2)]")
+    assert cli("check", "d.txt", "--language", "starlark").code == exits.OK
+    assert cli("check", "d.txt").code == exits.FAILED
     cli.serve(git=["status"])
     known = cli("check", "s/good.star", "--json")
     assert [one["message"] for one in known.json["files"][0]["findings"]] == ["Tool 'any thing' was not found"]

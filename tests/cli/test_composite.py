@@ -73,7 +73,8 @@ def test_run(configured: CommandLine, tmp_path: Path):
     page = tmp_path / "run.html"
     result = configured("composite", "run", "twice", "--param", "n=21", "--trace", str(page))
     assert (result.code, result.json) == (0, 42), result.err
-    assert "math_add" in page.read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    assert text.count('<g class="step good">') == 2
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,8 @@ def test_a_file_that_ends_in_star_is_starlark(shop: CommandLine):
     failed = shop("run", "b.star")
     assert (failed.code, failed.out) == (exits.FAILED, "")
     assert failed.err.startswith("b.star:2:18: VALIDATION_ERROR shop_list: tools take their input by name")
+    shop.write("d.txt", "return [x for x in range(2)]\n")
+    assert shop("run", "d.txt", "--language", "starlark").out == "[0,1]\n"
     shop.write("c.star", "return shop_list(text='x')['missing']\n")
     document = shop("run", "c.star", "--json")
     assert (document.json["status"], document.json["error"]["location"]["line"]) == ("runtime_error", 1)

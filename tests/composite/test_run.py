@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,12 @@ from fastmcp import Client, Context, FastMCP
 from fastmcp.client.client import CallToolResult
 from fastmcp.exceptions import ToolError
 from key_value.aio.stores.memory import MemoryStore
+from mcp.client.subscriptions import listen
+from mcp.shared.subscriptions import ToolsListChanged
+from mcp_types import ToolListChangedNotification
 
-from codecall import AuditEvent, CodeCallPlugin, CompositeTools
+from codecall import AuditEvent, CodeCallPlugin, CompositeTools, RateLimitPlugin
+from codecall.approvals.request import Decision
 from tests.composite.documents import Stubs
 
 INTEGER = {"n": {"type": "integer"}}
@@ -463,6 +468,37 @@ async def test_reload_reads_the_definitions_again():
     assert (known.structured_content or {})["result"] == [False, True]
 
 
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_reload_reads_changed_files_and_clients_hear_of_it(tmp_path: Path, mode: Any):
+    file = tmp_path / "flow.json"
+    file.write_text(json.dumps(flow(step("a"))), encoding="utf-8")
+    plugin = CodeCallPlugin.init(composite_tools=[tmp_path])
+    server = plugin.install(echo_server().server)
+    heard = asyncio.Event()
+
+    async def on_message(message: Any) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            heard.set()
+
+    async with Client(server, mode=mode, message_handler=on_message) as client:
+        assert "flow" in [tool.name for tool in await client.list_tools()]
+
+        async def change() -> None:
+            await plugin.reload()  # nothing has changed
+            file.write_text(json.dumps({**flow(step("a")), "name": "other"}), encoding="utf-8")
+            await plugin.reload()
+
+        async with asyncio.timeout(10):
+            if mode == "legacy":
+                await change()
+                await heard.wait()
+            else:
+                async with listen(client.session, tools_list_changed=True) as events:
+                    await change()
+                    assert await anext(aiter(events)) == ToolsListChanged()
+        assert "other" in [tool.name for tool in await client.list_tools()]
+
+
 async def test_its_runs_are_in_the_audit_record():
     events: list[AuditEvent] = []
     definition = flow(step("a"), step("b", dependsOn=["a"]))
@@ -470,6 +506,8 @@ async def test_its_runs_are_in_the_audit_record():
         result = await client.call_tool("flow", {})
     assert [event.name.rpartition(".")[2] for event in events] == ["start", "tool_call", "tool_call", "complete"]
     assert {event.run_id for event in events} == {about(result)["runId"]}
+    assert events[0].fields["language"] == "workflow"
+    assert events[-1].fields["step_states"] == {"a": "completed", "b": "completed"}
 
 
 async def test_a_failed_run_is_resumed_without_repeating_what_it_did():
@@ -494,6 +532,77 @@ async def test_outputs_together_are_limited():
     async with served(stubs.server, definition, vm={"preset": "secure"}) as client:
         result = await client.call_tool("flow", {}, raise_on_error=False)
     assert about(result)["code"] == "OUTPUT_LIMIT"
+
+
+ASKED = {"rules": [{"tools": ["backend_scan"], "action": "ask"}, {"action": "allow"}]}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"onError": {"action": "continue"}},
+        {"onError": {"action": "retry", "retryDelay": "1ms"}},
+        {
+            "type": "forEach",
+            "collection": "[1, 2]",
+            "step": {"tool": "backend_scan"},
+            "onError": {"action": "continue"},
+        },
+    ],
+)
+async def test_a_call_that_a_person_has_to_allow_ends_the_run_whatever_follows_errors(fields: dict[str, Any]):
+    stubs = echo_server()
+    asking = {"id": "ask", **({} if "step" in fields else {"tool": "backend_scan"}), **fields}
+    definition = flow(asking, step("after", dependsOn=["ask"]), failureMode="continue")
+    async with served(stubs.server, definition, approvals=ASKED) as client:
+        result = await client.call_tool("flow", {}, raise_on_error=False)
+    assert about(result)["code"] == "APPROVAL_REQUIRED"
+    assert stubs.calls == []
+
+
+@pytest.mark.parametrize("answer", [True, False])
+async def test_limits_of_time_stand_still_while_a_person_thinks(answer: bool):
+    stubs, thought = echo_server(), asyncio.Event()
+
+    async def person(_request: Any) -> Decision:
+        asyncio.get_running_loop().call_later(0.5, thought.set)
+        await thought.wait()
+        return Decision("allow" if answer else "deny")
+
+    definition = flow(step("a", "backend_scan", timeout="100ms"), timeout="200ms")
+    async with served(stubs.server, definition, approvals={**ASKED, "approver": person}) as client:
+        result = await client.call_tool("flow", {}, raise_on_error=False)
+    assert about(result).get("code") == (None if answer else "APPROVAL_DENIED")
+
+
+async def test_calls_keep_to_rate_limits():
+    stubs = echo_server()
+    RateLimitPlugin.init(rules=[{"tool": "echo", "rate": "2/hour"}]).install(stubs.server)
+    definition = flow(step("a"), step("b", dependsOn=["a"]), step("c", dependsOn=["b"]))
+    async with served(stubs.server, definition) as client:
+        result = await client.call_tool("flow", {}, raise_on_error=False)
+    assert (about(result)["code"], about(result)["step"]) == ("RATE_LIMIT", "c")
+    assert len(stubs.calls) == 2
+
+
+async def test_clients_hear_of_its_progress():
+    server: FastMCP[Any] = FastMCP("slow")
+    heard = asyncio.Event()
+
+    @server.tool
+    async def wait() -> str:
+        await heard.wait()
+        return "done"
+
+    said: list[str | None] = []
+
+    async def on_progress(_done: float, _total: float | None, message: str | None) -> None:
+        said.append(message)
+        heard.set()
+
+    async with served(server, flow(step("a", "wait")), progress={"heartbeat_s": 0.05}) as client, asyncio.timeout(20):
+        assert (await client.call_tool("flow", {}, progress_handler=on_progress)).data == "done"
+    assert any("wait" in (message or "") for message in said)
 
 
 async def test_a_provider_without_code_mode():

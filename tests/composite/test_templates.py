@@ -70,6 +70,24 @@ def test_what_is_no_template(text: str):
     assert syntax_error(text) is not None
 
 
+@pytest.mark.parametrize(
+    "value", ["", "a b", "<&>", "ü", "{{.x}}", 0, -7, 2**62, 2**70, True, False, 1.5, 1e21, None, [1], {"a": 1}]
+)
+@pytest.mark.parametrize(
+    "text", ["{{.params.v}}", "a {{ .params.v }}{{.params.v}} b", "{{.params.nope}}", "{{.params.v.x}}"]
+)
+def test_a_template_of_fields_alone_gives_what_the_engine_gives(text: str, value: object):
+    data = {"params": {"v": value}}
+
+    def rendered(template: str) -> str:
+        try:
+            return render(template, data, TemplateBudget())
+        except TemplateError:
+            return "failed"
+
+    assert rendered(text) == rendered(f"{text}{{{{/* for the engine */}}}}")
+
+
 def test_a_budget_is_shared_by_the_templates_of_a_run():
     budget = TemplateBudget(6)
     render("{{.params.text}}", DATA, budget)

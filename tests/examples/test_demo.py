@@ -51,10 +51,19 @@ def test_tells_the_whole_story(transcript: str) -> None:
         "A slow tool, five times at once",
         "A script that is refused, and how to mend it",
         "A tool fails; the script recovers",
+        "A person stays in charge of calls that destroy",
         "What a model reads before the first question",
         "Log, every commit, both diffs and the status, joined into one answer",
     ]
-    for words in ("hint:", "UPSTREAM_DOWN", "mcp-server-git", "bytes / 4", " ms"):
+    for words in (
+        "hint:",
+        "UPSTREAM_DOWN",
+        "the person: deny",
+        "APPROVAL_DENIED",
+        "mcp-server-git",
+        "bytes / 4",
+        " ms",
+    ):
         assert words in transcript
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
 
 import pytest
 from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
+from mcp_types import ToolListChangedNotification
 
 from codecall.errors import OptionsError
 from codecall.gateway.config.load import read_config
@@ -62,6 +65,29 @@ async def test_they_are_listed_and_run(tmp_path: Path, mode: str):
             again = {tool.name: tool for tool in await client.list_tools()}["twice"]
             assert again.annotations is not None
             assert again.annotations.read_only_hint is True
+
+
+@pytest.mark.parametrize("mode", ["always", "never"])
+async def test_definitions_are_watched(tmp_path: Path, mode: str):
+    file = configuration(tmp_path, mode)
+    heard = asyncio.Event()
+
+    async def on_message(message: object) -> None:
+        if isinstance(message, ToolListChangedNotification):
+            heard.set()
+
+    arguments = ["-m", "codecall.cli", "serve", "--config", str(file), "--watch"]
+    transport = StdioTransport(sys.executable, arguments, keep_alive=False)
+    async with Client(transport, mode="legacy", message_handler=on_message) as client, asyncio.timeout(60):
+        while "twice" not in [tool.name for tool in await client.list_tools()]:
+            await heard.wait()
+        assert (await client.call_tool("twice", {"n": 4})).data == 8
+        heard.clear()
+        (tmp_path / "workflows" / "wrong.yaml").write_text("name: wrong\n", encoding="utf-8")
+        (tmp_path / "workflows" / "thrice.yaml").write_text(FLOW.replace("twice", "thrice"), encoding="utf-8")
+        while "thrice" not in [tool.name for tool in await client.list_tools()]:
+            await heard.wait()
+            heard.clear()
 
 
 async def test_a_path_that_is_not_there(tmp_path: Path):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +16,6 @@ from codecall.errors import OptionsError
 from codecall.meta_tools.starlark.terms import script_preset
 from codecall.options import CodeModeOptions
 from codecall.presets import load_preset
-
-SEEDS = Path(__file__).parents[3] / "shared" / "seeds"
-DOCUMENT = next(SEEDS.glob("000_*.txt"), None)
 
 BIG = 2**53 + 1
 
@@ -86,33 +81,6 @@ async def test_the_tool_is_off_by_default():
 async def test_code_mode_enabled_false_lists_no_tool():
     async with connected(codeMode={"enabled": False}) as client:
         assert "execute_tool_script" not in [tool.name for tool in await client.list_tools()]
-
-
-@pytest.mark.skipif(DOCUMENT is None, reason="../shared/seeds is not beside this checkout")
-async def test_the_example_of_the_document_runs_to_the_letter():
-    assert DOCUMENT is not None
-    text = DOCUMENT.read_text(encoding="utf-8")
-    script = re.search(r"^results = parallel\(\[\n.*?^return \{.*?\}$", text, re.MULTILINE | re.DOTALL)
-    data, _ = json.JSONDecoder().raw_decode(text.partition('"data": ')[2])
-    assert script
-    async with connected() as client:
-        result = await run(client, script[0], data)
-    assert result.structured_content == {"result": {"checked": 2, "vulnerable": [{"vulns": [{"id": BIG}]}]}}
-
-
-@pytest.mark.skipif(DOCUMENT is None, reason="../shared/seeds is not beside this checkout")
-def test_the_limits_of_the_document_are_the_defaults_and_its_pattern_is_ours():
-    assert DOCUMENT is not None
-    text = DOCUMENT.read_text(encoding="utf-8")
-    pattern = CodeModeOptions.model_json_schema()["properties"]["toolCallTimeout"]["pattern"]
-    assert pattern in text
-    written = dict(re.findall(r"^(stepLimit|parallelMaxConcurrency|toolCallTimeout): (\S+)$", text, re.MULTILINE))
-    options = CodeModeOptions()
-    assert written == {
-        "stepLimit": str(options.step_limit),
-        "parallelMaxConcurrency": str(options.parallel_max_concurrency),
-        "toolCallTimeout": options.tool_call_timeout,
-    }
 
 
 async def test_the_value_is_text_and_structured_content_and_prints_are_logs():
@@ -309,7 +277,19 @@ async def test_with_optimizer_search_and_invoke_have_the_names_of_the_document()
         found = await client.call_tool("find_tool", {"query": "vulnerabilities of a package"})
         called = await client.call_tool("call_tool", {"tool": "users-list_all", "input": {}})
     assert found.structured_content["tools"][0]["name"] == "osv_query_vulnerability"  # type: ignore[index]
+    assert found.structured_content["tools"][0]["starlark"] == "osv_query_vulnerability(package, version)"  # type: ignore[index]
     assert called.structured_content == {"status": "ok", "result": "more"}
+
+
+async def test_describe_says_how_a_script_calls_each_tool():
+    async with connected() as client:
+        for form in ("json", "typescript"):
+            names = ["users:list-all", "users-list_all"]
+            answer = await client.call_tool("codecall:describe", {"toolNames": names, "format": form})
+            told = [tool["starlark"] for tool in (answer.structured_content or {})["tools"]]
+            assert told == ["users_list_all(limit=None)", 'call_tool("users-list_all", …)']
+        searched = await client.call_tool("codecall:search", {"query": "vulnerabilities"})
+        assert "starlark" not in (searched.structured_content or {})["tools"][0]
 
 
 async def test_inner_calls_carry_no_meta_of_the_client():

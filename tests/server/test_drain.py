@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -163,6 +164,47 @@ async def test_a_plugin_drains_all_its_servers_and_goes_on_with_all_else() -> No
         assert plugin.worker_pids == ()
     async with Client(one) as client:
         assert (await execute(client, "return 2"))["result"] == 2
+
+
+HELD_FLOW = {
+    "name": "flow",
+    "description": "Holds, and then calls another",
+    "steps": [
+        {"id": "hold", "tool": "hold"},
+        {"id": "inner", "tool": "inner", "dependsOn": ["hold"]},
+    ],
+}
+INNER_FLOW = {"name": "inner", "description": "Inner", "steps": [{"id": "hold", "tool": "hold"}]}
+
+
+async def test_composite_tools_are_waited_for_with_what_they_call() -> None:
+    held = Held()
+    plugin, server = serve(held, composite_tools=[HELD_FLOW, INNER_FLOW])
+    async with Client(server) as client:
+        run = asyncio.create_task(client.call_tool("flow", {}))
+        await held.calling()
+        drain = asyncio.create_task(plugin.drain(60))
+        refused = await client.call_tool("flow", {}, raise_on_error=False)
+        assert (refused.structured_content or {})["code"] == "POOL_DISPOSED"
+        assert not drain.done()
+        held.let_go.set()
+        assert await drain == 0
+        assert (await run).data == "held"
+
+
+@pytest.mark.parametrize("lifespan", [True, False])
+async def test_composite_tools_that_do_not_end_are_ended(lifespan: bool) -> None:
+    held = Held()
+    plugin, server = serve(held, composite_tools=[HELD_FLOW, INNER_FLOW], shutdown={"grace_s": 0})
+    async with Client(server) if lifespan else contextlib.nullcontext() as client:
+        caller: Any = client or server
+        run = asyncio.create_task(caller.call_tool("flow", {}, **({"raise_on_error": False} if lifespan else {})))
+        await held.calling()
+        assert await plugin.drain() == 1
+        body: dict[str, Any] = (await run).structured_content or {}
+        assert body["code"] == "EXECUTION_ABORTED"
+        assert body["steps"] == {"hold": "cancelled", "inner": "not_run"}
+        assert held.cancelled == 1
 
 
 async def test_a_server_without_a_lifespan_is_drained_too() -> None:

@@ -42,6 +42,19 @@ async def test_a_starlark_script_has_the_name_of_its_tool(listener: Listener) ->
     assert told(listener.span("codecall.execute"))[names.STATUS] == "ok"
 
 
+async def test_a_composite_tool_and_its_steps(listener: Listener) -> None:
+    steps = [{"id": "a", "tool": "double", "arguments": {"x": 4}}, {"id": "b", "tool": "fail", "arguments": {"x": 1}}]
+    flow = {"name": "flow", "description": "Two steps", "steps": steps}
+    async with Client(serve(double, fail, composite_tools=[flow])) as client:
+        await client.call_tool("flow", {}, raise_on_error=False)
+    run = listener.span("codecall.composite")
+    assert (told(run)[names.STATUS], told(run)[names.ERROR]) == ("tool_error", "TOOL_EXECUTION_ERROR")
+    assert told(run)[names.CALLS] == 2
+    calls = [span for span in listener.spans() if names.CALL_NUMBER in told(span)]
+    assert len(calls) == 2
+    assert all(is_below(span, run) for span in calls)
+
+
 async def test_a_script_and_its_calls(listener: Listener) -> None:
     parts = FastMCP[Any]("parts")
     parts.tool(double)

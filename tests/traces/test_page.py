@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from codecall.traces import Trace, render
 from codecall.traces.chart import MAX_AT_LINE, MAX_BARS, MAX_CALLS, MAX_LANES, MAX_SCRIPT, axis_ticks, place_calls
 from codecall.traces.escape import MAX_VALUE, MAX_VALUES, escape_html, format_amount, format_duration
+from codecall.traces.graph import place_steps
 from codecall.traces.highlight import CLASSES, highlight_lines
 from codecall.traces.model import ConsoleLine, LimitUsage, TraceCall, TraceValue
 from tests.traces.examples import ATTACKS, many, written
@@ -262,3 +264,37 @@ def test_colours_change_no_character(language: str, script: str) -> None:
     lines = highlight_lines(script.split("\n"), language)
     plain = [html.unescape(re.sub(r"<[^>]*>", "", line)) for line in lines]
     assert plain == script.split("\n")
+
+
+def test_the_steps_of_a_composite_tool_are_a_graph():
+    steps = [
+        {"id": "a", "tool": "read"},
+        {"id": "b", "type": "forEach", "step": {"tool": "scan"}, "dependsOn": ["a"]},
+        {"id": "c", "tool": "<script>\u202e", "dependsOn": ["a", "nowhere"]},
+        {"id": "d", "tool": "write", "dependsOn": ["b", "c"]},
+    ]
+    placed = place_steps(steps)
+    assert [(step.column, step.row) for step in placed.values()] == [(0, 0), (1, 0), (1, 1), (2, 0)]
+    trace = Trace(
+        "run_1",
+        script=json.dumps({"name": "flow", "steps": steps}),
+        language="workflow",
+        steps={"a": "completed", "b": "failed"},
+    )
+    page = outline(render(trace))
+    drawn = [dict(attributes)["class"] for name, attributes in page.elements if name == "g"]
+    assert [mood for mood in drawn if mood and mood.startswith("step")] == [
+        "step good",
+        "step bad",
+        "step quiet",
+        "step quiet",
+    ]
+    assert sum(name == "line" and ("class", "edge") in attributes for name, attributes in page.elements) == 4
+    for text in ("for each: scan · failed", "<script>[U+202E] · not recorded"):
+        assert text in page.text
+    assert "Steps" not in outline(render(replace(trace, language="javascript"))).text
+
+
+@pytest.mark.parametrize("script", [None, "{", "[]", '{"steps": 5}', '{"steps": [{"id": "a", "dependsOn": ["a"]}, 7]}'])
+def test_a_definition_that_is_none_does_no_harm(script: str | None):
+    assert "Script" in outline(render(Trace("run_1", script=script, language="workflow"))).text

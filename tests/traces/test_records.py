@@ -86,6 +86,22 @@ async def test_a_record_with_everything_and_a_folder_of_pages(tmp_path: Path):
         assert SECRET not in text
 
 
+async def test_a_starlark_run_says_its_tool_and_is_coloured_as_starlark(tmp_path: Path):
+    sinks = [JsonLinesSink(tmp_path / "audit.jsonl")]
+    audit = {"sinks": sinks, "include_arguments": True}
+    async with Client(shop(audit=audit, starlark=True)) as client:
+        await client.call_tool("execute_tool_script", {"script": "# all of them\nreturn 1 // 1"})
+        await client.call_tool("codecall:execute", {"script": "return 1 // one"})
+    starlark, javascript = read(tmp_path / "audit.jsonl")
+    assert (starlark.tool, starlark.language) == ("execute_tool_script", "starlark")
+    assert (javascript.tool, javascript.language) == ("codecall:execute", "javascript")
+    page = render(starlark)
+    assert "<dt>Tool</dt><dd>execute_tool_script</dd>" in page
+    assert '<span class="comment"># all of them</span>' in page
+    assert "<dt>Tool</dt>" not in render(javascript)
+    assert '<span class="comment">// one</span>' in render(javascript)
+
+
 async def test_a_record_without_values_says_what_is_missing(tmp_path: Path):
     await recorded([JsonLinesSink(tmp_path / "audit.jsonl")], FAILING)
     (trace,) = read(tmp_path / "audit.jsonl")

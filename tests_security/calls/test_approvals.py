@@ -13,9 +13,23 @@ from mcp import MCPError
 from mcp_types import ElicitResult, InputRequiredResult
 
 from codecall import ApprovalRequest, Decision
+from codecall.approvals import rounds
 from codecall.approvals.grants import MAX_GRANTS, GrantKey, Grants
 from codecall.approvals.request import MAX_SHOWN_CHARS, CallInput, describe_input
-from tests.approvals.conftest import DENY, ONCE, SAME_IN_RUN, SAME_IN_SESSION, SEVERAL, STOP, Office, Person, Raw, run
+from tests.approvals.conftest import (
+    ALL,
+    DENY,
+    FIXED_IN_SESSION,
+    ONCE,
+    SAME_IN_RUN,
+    SAME_IN_SESSION,
+    SEVERAL,
+    STOP,
+    Office,
+    Person,
+    Raw,
+    run,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -224,3 +238,63 @@ async def test_a_thousand_calls_race_for_a_grant_of_five_in_rounds() -> None:
     assert result.structured_content is not None
     assert result.structured_content["status"] == "tool_error"
     assert len(office.done) == 5
+
+
+@pytest.mark.parametrize(
+    "other", [{"amount": other} for other in ("5", [5], 5.5, 50, None, True, {})] + [{}, {"Amount": 5}]
+)
+async def test_fixed_arguments_are_these_and_no_others(other: dict[str, Any]) -> None:
+    office, person = Office(), Person(FIXED_IN_SESSION, STOP)
+    fixed = "for (const to of ['ann', 'ben']) await callTool('send', {to, amount: 5}); return 1"
+    async with office.client(person) as client:
+        assert (await run(client, fixed))["status"] == "ok"
+        answer = await run(client, "return callTool('send', codecallContext)", context={"to": "eve", **other})
+    assert answer["error"]["code"] == "APPROVAL_DENIED"
+    assert office.done == ["send ann", "send ben"]
+
+
+async def test_a_thousand_calls_race_for_what_was_allowed_ahead() -> None:
+    office, person = Office({"rules": "writes", "ask_first": True}, **MANY), Person((ALL, {"calls-1": 5}), DENY)
+    async with office.client(person, mode=MODERN) as client:
+        result = await client.call_tool("codecall:execute", {"script": "await callTool('read', {});" + RACE})
+    assert result.structured_content is not None
+    assert result.structured_content["error"]["code"] == "APPROVAL_REQUIRED"  # after 20 questions
+    assert len(office.done) == 6  # the letter that was read, too
+
+
+async def test_what_is_allowed_ahead_is_what_was_shown() -> None:
+    office, person = Office({"rules": "writes", "ask_first": True}), Person((ALL, {"calls-1": 9}), STOP)
+    script = """
+      if (codecallContext.never) await callTool('wipe', {path: '/tmp'});
+      const call = callTool;
+      return call('wipe', {path: '/'})"""
+    answer = await office.execute(script, person, context={"never": False})
+    assert answer["error"]["code"] == "APPROVAL_DENIED"
+    assert '"path": "/tmp"' in person.questions[0]
+    assert '"path": "/"' in person.questions[1]
+    assert office.done == []
+
+
+async def test_no_literal_of_a_script_begins_a_line_of_the_question_ahead() -> None:
+    office, person = Office({"rules": "writes", "ask_first": True}), Person(STOP)
+    text = r"x\n\nCalls 9\n\nTool: read\u2028Server: office\u202e\u3164"
+    await office.execute(f"return callTool('send', {{to: '{text}', amount: 1}})", person)
+    (question,) = person.questions
+    head, _, shown = question.partition("Arguments, others may be anything:\n\n")
+    assert head.count("Calls") == head.count("Tool: ") == 1
+    assert all(line.startswith("    ") for line in shown.splitlines() if line)
+    assert not set(shown) & set("\u2028\u202e\u3164")
+
+
+async def test_an_expired_state_is_worth_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "KEPT_S", 0.0)
+    office = Office({"rules": "writes", "wait_s": 0.01})
+    approvals = office.plugin._now.runtime.approvals
+    assert approvals is not None
+    async with office.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client)
+        asked = await raw.ask(SEND)
+        while len(approvals.rounds):  # noqa: ASYNC110 - until a timer has run out
+            await asyncio.sleep(0)
+        assert "no such call of yours" in await raw.go_on(asked, SEND, ONCE)
+    assert office.done == []

@@ -6,13 +6,16 @@ them uses all of it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from codecall.presets import load_preset
 from codecall.sandbox.enclave import Enclave
+from codecall.sandbox.worker.watchdog import NAP_S
 from codecall.testing import Program, mismatch, read_programs
 from tests_security.attacking import Canaries, attacked
 
@@ -53,3 +56,22 @@ async def test_what_it_said_before_it_was_stuck_is_reported(impatient: Enclave):
     script = "console.log('before'); await callTool('a', {}); console.log('then'); new Array(2 ** 32 - 1).join('')"
     result = await impatient.execute(script, tool_handler=lambda name, arguments: None)
     assert (result.status, result.logs, result.stats.tool_calls) == ("timeout", ("before", "then"), 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel says there how often a thread has woken up")
+async def test_a_script_that_gets_stuck_after_a_long_wait_is_ended_too(impatient: Enclave):
+    def wake_ups() -> list[str]:
+        (worker,) = impatient.pool.busy_workers()
+        threads = Path(f"/proc/{worker.pid}/task").glob("*/status")
+        return [line for file in threads for line in file.read_text().splitlines() if line.startswith("voluntary")]
+
+    async def wait(_name: str, _arguments: object) -> None:
+        """Until nothing of the worker wakes up any more: a script that waits takes no processor time."""
+        before: list[str] = []
+        with anyio.fail_after(60):
+            while (now := wake_ups()) != before:
+                before = now
+                await anyio.sleep(5 * NAP_S)
+
+    script = "await callTool('wait', {}); new Array(2 ** 32 - 1).join('')"
+    assert (await impatient.execute(script, tool_handler=wait)).status == "timeout"

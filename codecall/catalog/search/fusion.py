@@ -16,6 +16,7 @@ import numpy as np
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.analysis import NO_STOP_WORDS, terms
+from codecall.catalog.search.evidence import spread_power
 from codecall.catalog.search.indexer import Scores
 
 SEMANTIC_WEIGHT = 1.45
@@ -61,7 +62,7 @@ def fuse_scores(words: Scores, cosines: Scores) -> Scores:
     if not has_cosine.any():
         return words
     best = float(words.max(initial=0.0))
-    share = (words / best) ** (2 * STEEPNESS) if best else words
+    share = (words / best) ** (STEEPNESS / spread_power(best)) if best else words
     by_words = _deviations(share, 0.0)
     mixed = by_words * (1 + SEMANTIC_WEIGHT)
     mixed[has_cosine] = by_words[has_cosine] + SEMANTIC_WEIGHT * _deviations(cosines[has_cosine], USUAL_COSINE)

@@ -45,7 +45,7 @@ class Segment(NamedTuple):
     words: Postings
     """By word: how much it counts in each document."""
     names: Postings
-    """By word: its share of the name of each document: one divided by the number of the name's words."""
+    """By word: the documents whose name holds it."""
     grams: Postings
     """By n-gram: its component in each document's vector of length 1."""
     spellings: Postings
@@ -67,6 +67,8 @@ class IndexSnapshot(NamedTuple):
     """By document id: how much its words count in all."""
     intents: NDArray[np.uint8] = np.zeros(0, np.uint8)
     """By document id: the `Intent` of the tool."""
+    apps: Ints = np.zeros(0, np.int32)
+    """By document id: the number of the app; 0: it has none."""
 
 
 class InvertedIndex:
@@ -74,6 +76,7 @@ class InvertedIndex:
 
     def __init__(self) -> None:
         self.snapshot = IndexSnapshot({}, Vocabulary(), {})
+        self._apps = {"": 0}
 
     def add(self, numbers: Sequence[int], documents: Sequence[IndexedDocument], intents: Sequence[int] = ()) -> None:
         """Adds documents under ids that are not in use, with the intents of their tools."""
@@ -84,12 +87,14 @@ class InvertedIndex:
         while len(segments) > 1 and 2 * len(segments[-1].ids) >= len(segments[-2].ids):
             segments[-2:] = [_segment(*_join_segments(segments[-2:], ()))]
         size = max(len(self.snapshot.lengths), max(numbers) + 1)
-        lengths, kinds = np.zeros(size, np.float32), np.zeros(size, np.uint8)
+        lengths, kinds, apps = np.zeros(size, np.float32), np.zeros(size, np.uint8), np.zeros(size, np.int32)
         lengths[: len(self.snapshot.lengths)] = self.snapshot.lengths
         kinds[: len(self.snapshot.intents)] = self.snapshot.intents
+        apps[: len(self.snapshot.apps)] = self.snapshot.apps
         lengths[numbers] = [fsum(document.words.values()) for document in documents]
         kinds[numbers] = intents or 0
-        self.snapshot = self.snapshot._replace(segments=tuple(segments), lengths=lengths, intents=kinds)
+        apps[numbers] = [self._apps.setdefault(document.app, len(self._apps)) for document in documents]
+        self.snapshot = self.snapshot._replace(segments=tuple(segments), lengths=lengths, intents=kinds, apps=apps)
 
     def remove(self, numbers: Collection[int]) -> None:
         """Removes documents, and the words that only they had; their ids may be used again."""
@@ -110,7 +115,13 @@ class InvertedIndex:
             if (left := [stem for stem in stems if stem in word_ids])
         }
         self.snapshot = IndexSnapshot(
-            word_ids, vocabulary, families, segments, self.snapshot.lengths, self.snapshot.intents
+            word_ids,
+            vocabulary,
+            families,
+            segments,
+            self.snapshot.lengths,
+            self.snapshot.intents,
+            self.snapshot.apps,
         )
 
     def _rows(self, documents: Sequence[IndexedDocument]) -> tuple[Any, Any, Any, Any]:
@@ -125,9 +136,7 @@ class InvertedIndex:
                 family.append(word)
         self.snapshot.vocabulary.add(spelled)
         words = sparse_rows(({columns[w]: n for w, n in d.words.items()} for d in documents), len(columns))
-        names = sparse_rows(
-            ({columns[w]: 1 / len(d.name_words) for w in d.name_words} for d in documents), len(columns)
-        )
+        names = sparse_rows((dict.fromkeys((columns[w] for w in d.name_words), 1.0) for d in documents), len(columns))
         # The n-grams through the different words, each of which is taken apart once.
         places = {word: place for place, word in enumerate(spelled)}
         counts = sparse_rows(({places[w]: n for w, n in d.spelling.items()} for d in documents), len(spelled))
@@ -144,6 +153,11 @@ class Postings(NamedTuple):
     starts: Ints
     rows: Ints
     values: Floats
+
+    @property
+    def columns_of_values(self) -> Ints:
+        """The column of each value."""
+        return np.repeat(np.arange(len(self.starts) - 1, dtype=np.int32), np.diff(self.starts))
 
     def column(self, number: int) -> slice:
         """Returns the slice of a column; empty for a column that did not exist yet when these postings were made."""

@@ -7,13 +7,16 @@ best there is:
   a word of the query, the best of its synonyms and its family (fail, failure) stands in for it at a lower weight;
 - spelling: the cosine of character n-grams of name, app and description: typing errors, compounds, and inflections that
   the stemmer does not know;
-- name: the share of the tool's name that the query names.
+- name: the share of the tool's name that the query names, by how rare its words are in names.
+
+The tools of an app are raised by how well the best of them fits.
 
 A word that no document has is searched as the one it misspells, if any (`spelling.py`). A request for several things is
 also searched part by part, so that each of them finds its tool.
 
 How rare a word is, and how long documents are, is counted over what the caller sees: what others see changes nothing.
-The returned score says how well the best tool fits the query in absolute terms, and how the others compare with it.
+The returned score says how well the best tool fits the query in absolute terms, and how the others compare with it
+(`evidence.py`).
 
 The constants were chosen with `make bench-search`, which prints what each ingredient brings.
 """
@@ -21,11 +24,14 @@ The constants were chosen with `make bench-search`, which prints what each ingre
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property
+from math import sqrt
 
 import numpy as np
+from numpy.typing import NDArray
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.analysis import (
@@ -41,6 +47,14 @@ from codecall.catalog.search.analysis import (
     split_request,
     terms,
 )
+from codecall.catalog.search.evidence import (
+    Doubles,
+    PartScores,
+    SpellingScores,
+    TermScores,
+    relative_to_best,
+    spread_power,
+)
 from codecall.catalog.search.intents import asked_intents, intent_factors, tool_intent
 from codecall.catalog.search.inverted_index import (
     Flags,
@@ -52,7 +66,7 @@ from codecall.catalog.search.inverted_index import (
     text_ngrams,
 )
 from codecall.catalog.search.spelling import MIN_LETTERS
-from codecall.catalog.search.synonyms import FILLER_WORDS, replace_phrases, synonyms_by_stem
+from codecall.catalog.search.synonyms import COMMON_WORDS, FILLER_WORDS, replace_phrases, synonyms_by_stem
 from codecall.concurrency import defer_full_collections
 
 MAX_CHECKED_WORDS = 30
@@ -67,11 +81,13 @@ class LexicalWeights:
     """Weight of the spelling; that of the words is 1."""
     name: float = 0.2
     """Weight of the name."""
-    request_parts: float = 0.6
+    siblings: float = 0.6
+    """How much the best tool of an app raises the others."""
+    request_parts: float = 0.8
     """Weight of the best part of a request for several things; that of the whole query is 1."""
     synonym: float = 0.6
     """Weight of a word's synonym, in documents that lack the word itself."""
-    name_synonym: float = 0.4
+    name_synonym: float = 0.5
     """Weight of a word's synonym in a name."""
     correction: float = 0.85
     """Weight of the word that stands in for a mistyped one; 0: none does."""
@@ -86,20 +102,8 @@ class LexicalWeights:
     fields: FieldWeights = DEFAULT_FIELD_WEIGHTS
 
 
-class _TermScores(NamedTuple):
-    """A word of a query, and its contribution to the score of each document."""
-
-    weight: float
-    rarity: float
-    found: Floats
-
-
-class _PartScores(NamedTuple):
-    """The combined scores of one text, and how much of it the best document holds."""
-
-    mixed: Floats
-    covered: float
-    likeness: float
+_STEPS = 2.0**16
+"""Rarities of the words of names are multiples of one divided by this."""
 
 
 class LexicalRanker:
@@ -118,7 +122,7 @@ class LexicalRanker:
     def add(self, ids: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
         """Indexes entries under these ids: about 0.3 ms each. One thread at a time."""
         with defer_full_collections():
-            documents = [document_from_entry(entry, self._weights.fields) for entry in entries]
+            documents = [document_from_entry(entry, self._weights.fields, COMMON_WORDS) for entry in entries]
             self._index.add(ids, documents, [tool_intent(entry) for entry in entries])
 
     def remove(self, ids: Collection[int]) -> None:
@@ -165,25 +169,37 @@ class _QueryScorer:
         mean = float(shelf.lengths[view].mean(dtype=np.float64)) if len(view) else 1.0
         relative = shelf.lengths / (mean or 1.0)
         self._saturation: Floats = weights.saturation * (1 - weights.length + weights.length * relative)
-        self._terms: dict[str, _TermScores] = {}
+        self._terms: dict[str, TermScores] = {}
+        self._names: dict[str, Ints] = {}
+        self._spellings: dict[str, SpellingScores] = {}
         self._corrected: set[str] = set()
 
     def scores(self, query: str) -> Floats:
         """Returns the score of each document of the view."""
         query = self.rewrite(query)
-        query_scores = self._part(query)
-        if query_scores is None:
+        whole = self._part(query)
+        if whole is None:
             return np.zeros(len(self._view), np.float32)
-        mixed, covered, likeness = query_scores
+        mixed = whole.mixed
         parts = [part for text in split_request(query, MAX_REQUEST_PARTS) if (part := self._part(text)) is not None]
         if len(parts) > 1:
             mixed = mixed + self._weights.request_parts * np.maximum.reduce([part.mixed for part in parts])
-            covered = max(covered, *(part.covered for part in parts))
-            likeness = max(likeness, *(part.likeness for part in parts))
-        best = float(mixed.max(initial=0.0))
+        visible = self._with_siblings(mixed[self._view])
+        best = float(visible.max(initial=0.0))
         if not best:
             return np.zeros(len(self._view), np.float32)
-        return (np.sqrt((mixed / best)[self._view]) * absolute_score(covered, likeness)).astype(np.float32)
+        documents = self._view[visible == best]
+        fit = max(part.fit(documents, len(whole.terms)) for part in (whole, *parts))
+        return ((visible / best) ** spread_power(fit) * fit).astype(np.float32)
+
+    def _with_siblings(self, scores: Floats) -> Floats:
+        """Raises the scores of the view by how well the best tool of the same app fits: who asks for several things
+        often means one app, and some of its tools say little of themselves."""
+        apps = self._snapshot.apps[self._view]
+        best_of_app = np.zeros(int(apps.max(initial=0)) + 1, np.float32)
+        np.maximum.at(best_of_app, apps, scores)
+        best = np.where(apps > 0, best_of_app[apps], scores)
+        return (scores * (1 + self._weights.siblings * relative_to_best(best))).astype(np.float32)
 
     def rewrite(self, query: str) -> str:
         """Returns the query with its phrases replaced, and for each word that looks like a typing error one of the
@@ -192,8 +208,7 @@ class _QueryScorer:
         return self._corrected_query(query) if self._weights.correction else query
 
     def _is_named(self, word: str) -> bool:
-        ids, _ = self._postings((segment.names for segment in self._snapshot.segments), word)
-        return len(ids) > 0
+        return len(self._named(word)) > 0
 
     def _corrected_query(self, query: str) -> str:
         checked = 0
@@ -226,44 +241,36 @@ class _QueryScorer:
     def _spelled(self, word: str) -> tuple[Ints, Floats]:
         return self._postings((segment.spellings for segment in self._snapshot.segments), word)
 
-    def _part(self, text: str) -> _PartScores | None:
+    def _part(self, text: str) -> PartScores | None:
         words = terms(text) or terms(text, stop=NO_STOP_WORDS)
         if not words:
             return None
         term_scores = [self._term(word) for word in dict.fromkeys(words)]
         by_words = np.zeros(self._size, np.float32)
-        wanted = 0.0
         for term in term_scores:
             by_words += term.weight * term.found
-            wanted += term.weight * term.rarity
         by_spelling = self._spelling(text)
         by_name = self._name(terms(text, stop=NO_STOP_WORDS))
         w = self._weights
         mixed = (
-            _relative_to_best(by_words)
-            + w.spelling * _relative_to_best(by_spelling)
-            + w.name * _relative_to_best(by_name)
+            relative_to_best(by_words) + w.spelling * relative_to_best(by_spelling) + w.name * relative_to_best(by_name)
         )
-        covered = float(by_words.max(initial=0.0)) / wanted if wanted else 0.0
-        return _PartScores(
-            (mixed / (1 + w.spelling + w.name)).astype(np.float32), covered, float(by_spelling.max(initial=0.0))
-        )
+        return PartScores((mixed / (1 + w.spelling + w.name)).astype(np.float32), term_scores, by_spelling, by_name)
 
-    def _term(self, word: str) -> _TermScores:
+    def _term(self, word: str) -> TermScores:
         term = self._terms.get(word)
         if term is None:
             scores = np.zeros(self._size, np.float32)
             counts = self._counts(word)
             rarity = self._rarity(len(counts[0]))
             self._add_counts(scores, counts, rarity)
-            for synonym in self._relatives(word):
-                counts = self._counts(synonym)
-                if len(counts[0]):
-                    # A synonym is worth no more than the word it stands for.
-                    self._add_counts(scores, counts, self._weights.synonym * min(rarity, self._rarity(len(counts[0]))))
+            others = [counts for other in self._relatives(word) if len((counts := self._counts(other))[0])]
+            for counts in others:
+                # A synonym is worth no more than the word it stands for.
+                self._add_counts(scores, counts, self._weights.synonym * min(rarity, self._rarity(len(counts[0]))))
             weight = self._weights.padding if word in FILLER_WORDS else 1.0
             weight *= self._weights.correction if word in self._corrected else 1.0
-            term = self._terms[word] = _TermScores(weight, rarity, scores)
+            term = self._terms[word] = TermScores(weight, rarity, scores)
         return term
 
     def _relatives(self, word: str) -> Iterator[str]:
@@ -305,47 +312,71 @@ class _QueryScorer:
         for word in words:
             for other in self._relatives(word):
                 weights.setdefault(other, self._weights.name_synonym)
-        scores = np.zeros(self._size, np.float32)
+        scores = np.zeros(self._size, np.float64)
         for word, weight in weights.items():
-            ids, parts = self._postings((segment.names for segment in self._snapshot.segments), word)
-            scores[ids] += weight * parts
-        return scores
+            ids = self._named(word)
+            if len(ids):
+                scores[ids] += weight * self._name_rarity(len(ids))
+        return (scores / self._name_sizes).astype(np.float32)
+
+    def _named(self, word: str) -> Ints:
+        """The visible documents whose name holds a word."""
+        found = self._names.get(word)
+        if found is None:
+            found, _ = self._postings((segment.names for segment in self._snapshot.segments), word)
+            self._names[word] = found
+        return found
+
+    def _name_rarity(self, documents: int | NDArray[np.intp]) -> Doubles:
+        """How much a word of a name says. In steps, so that sums are exact in any order."""
+        return np.round(np.log1p((len(self._view) - documents + 0.5) / (documents + 0.5)) * _STEPS) / _STEPS
+
+    @cached_property
+    def _name_sizes(self) -> Doubles:
+        """How much the words of each name say together."""
+        sizes = np.zeros(self._size, np.float64)
+        found: list[tuple[Ints, Ints]] = []
+        for segment in self._snapshot.segments:
+            documents = segment.ids[segment.names.rows]
+            seen = self._visible[documents]
+            found.append((documents[seen], segment.names.columns_of_values[seen]))
+        spread = sum(np.bincount(columns, minlength=len(self._snapshot.word_ids)) for _, columns in found)
+        for documents, columns in found:
+            sizes += np.bincount(documents, self._name_rarity(spread)[columns], minlength=self._size)
+        sizes[sizes == 0] = 1
+        return sizes
 
     def _spelling(self, text: str) -> Floats:
         words = name_words(text)
-        ids, counts = text_ngrams([word for word in words if word not in STOP_WORDS] or words)
-        places = np.arange(len(ids))
-        documents_of_parts: list[Ints] = []
-        values: list[Floats] = []
-        of_gram: list[Ints] = []
+        parts = [self._word_spelling(word) for word in [w for w in words if w not in STOP_WORDS] or words]
+        scores = np.zeros(self._size, np.float32)
+        weights: defaultdict[int, float] = defaultdict(float)
+        for part in parts:
+            scores += part.found
+            for gram, weight in part.grams.items():
+                weights[gram] += weight
+        length = sqrt(sum(weight * weight for weight in weights.values()))
+        return scores / length if length else scores
+
+    def _word_spelling(self, word: str) -> SpellingScores:
+        part = self._spellings.get(word)
+        if part is None:
+            part = self._spellings[word] = self._count_ngrams(word)
+        return part
+
+    def _count_ngrams(self, word: str) -> SpellingScores:
+        ids, counts = text_ngrams([word])
+        rows = np.zeros(0, np.int32)
+        values = np.zeros(0, np.float32)
+        grams = np.zeros(0, np.int32)
         for segment in self._snapshot.segments:
-            rows, parts, sizes = segment.grams.columns(ids)
-            documents = segment.ids[rows]
+            found, parts, sizes = segment.grams.columns(ids)
+            documents = segment.ids[found]
             seen = self._visible[documents]
-            documents_of_parts.append(documents[seen])
-            values.append(parts[seen])
-            of_gram.append(np.repeat(places, sizes)[seen].astype(np.int32))
-        if not documents_of_parts or not ids:
-            return np.zeros(self._size, np.float32)
-        grams = np.concatenate(of_gram)
+            rows = np.concatenate((rows, documents[seen]))
+            values = np.concatenate((values, parts[seen]))
+            grams = np.concatenate((grams, np.repeat(np.arange(len(ids), dtype=np.int32), sizes)[seen]))
         spread = np.bincount(grams, minlength=len(ids))
         weights = counts * (np.log((1 + len(self._view)) / (1 + spread)) + 1)
-        weights /= np.linalg.norm(weights)
-        contributions = np.concatenate(values) * weights[grams]
-        return np.bincount(np.concatenate(documents_of_parts), contributions, minlength=self._size).astype(np.float32)
-
-
-def absolute_score(covered: float, likeness: float) -> float:
-    """Returns how well the best document fits, 0 to 1: from the share of the query's words in it, and the likeness of
-    spelling.
-
-    The power puts the default threshold of 0.3 where it costs half a point of recall@5 on the development sets
-    (`benchmarks/search_quality.py`). It silences words that lead nowhere, but few of the requests that were made for
-    quite another catalog: long ones always share some words with some tool.
-    """
-    return min(1.0, max(covered, likeness) ** 0.54)
-
-
-def _relative_to_best(scores: Floats) -> Floats:
-    best = float(scores.max(initial=0.0))
-    return scores / best if best else scores
+        scores = np.bincount(rows, values * weights[grams], minlength=self._size).astype(np.float32)
+        return SpellingScores(dict(zip(ids, weights.tolist(), strict=True)), scores)

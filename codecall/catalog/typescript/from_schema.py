@@ -22,6 +22,7 @@ from codecall.catalog.typescript.types import (
     ANY_OBJECT,
     BOOLEAN,
     FALSE,
+    INTEGER,
     NEVER,
     NULL,
     NUMBER,
@@ -110,9 +111,10 @@ class SchemaReader:
         document: the schema, into which `$ref` points.
         detail: how much of it to read.
         is_input: whether it is the schema of an input, rather than of an output.
+        integers: whether `integer` is a type of its own, which it is not in TypeScript.
     """
 
-    def __init__(self, document: object, detail: DetailLevel, *, is_input: bool) -> None:
+    def __init__(self, document: object, detail: DetailLevel, *, is_input: bool, integers: bool = False) -> None:
         self.definitions: dict[str, Type] = {}
         """The types of schemas that a `$ref` points to, by their JSON pointer."""
         self.notes: dict[str, str] = {}
@@ -122,6 +124,7 @@ class SchemaReader:
         self._document = document
         self._detail = detail
         self._is_input = is_input
+        self._plain = {**_PLAIN, "integer": INTEGER} if integers else _PLAIN
         self._remaining = MAX_SCHEMAS
         self._pending: deque[tuple[str, object]] = deque()
         self._old = is_old(document)
@@ -216,7 +219,7 @@ class SchemaReader:
             elif kind == "array":
                 types.append(self._list(body, depth, local=local))
             else:
-                types.append(_PLAIN[kind])
+                types.append(self._plain[kind])
         return union(types) if types else UNKNOWN
 
     def _enum_type(self, body: JsonObject) -> Type | None:
@@ -313,6 +316,8 @@ class SchemaReader:
         if not isinstance(schema, Mapping):
             return ""
         body = cast("JsonObject", schema)
+        if self._plain is not _PLAIN:
+            body = {**body, "type": None}  # which says already that it is an integer
         return schema_comment(body, self._wrapped_schema(body), limit=self._detail.description, is_input=self._is_input)
 
     def _wrapped_schema(self, body: JsonObject) -> JsonObject:

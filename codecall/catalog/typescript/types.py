@@ -39,6 +39,8 @@ NEVER = AtomicType("never")
 NULL = AtomicType("null")
 STRING = AtomicType("string")
 NUMBER = AtomicType("number")
+INTEGER = AtomicType("integer")
+"""Of Python; TypeScript has no such type."""
 BOOLEAN = AtomicType("boolean")
 TRUE = AtomicType("true")
 FALSE = AtomicType("false")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias, 
 from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, PresetName, ServerArguments
+from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, LanguageName, PresetName, ServerArguments
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
@@ -44,13 +44,8 @@ class ScriptSource(NamedTuple):
     """None if the file cannot be read."""
     failure: str = ""
     """Why the file cannot be read."""
-
-    @property
-    def language(self) -> Language:
-        """What it is written in; standard input is JavaScript."""
-        from codecall.sandbox.languages import language_of
-
-        return language_of(self.name)
+    language: Language = "javascript"
+    """What it is written in."""
 
 
 async def check(
@@ -59,6 +54,7 @@ async def check(
     ],
     /,
     *,
+    language: LanguageName = None,
     preset: PresetName = None,
     server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
@@ -76,7 +72,7 @@ async def check(
         from codecall.cli.commands.composite import check_definitions
 
         return await check_definitions(scripts, server_args, output)
-    sources, skipped_tests = find_scripts(scripts)
+    sources, skipped_tests = find_scripts(scripts, language)
     verdicts: list[JsonObject] = []
     with output.progress("checking") as progress:
         options = configured_servers(server_args, output)
@@ -93,7 +89,7 @@ async def check(
     return exits.FAILED if invalid else exits.OK
 
 
-def find_scripts(patterns: Sequence[str]) -> tuple[list[ScriptSource], list[str]]:
+def find_scripts(patterns: Sequence[str], language: Language | None = None) -> tuple[list[ScriptSource], list[str]]:
     """Find the scripts that files, folders and globs stand for, each once; and the files of tests that are left out.
 
     Raises:
@@ -126,7 +122,7 @@ def find_scripts(patterns: Sequence[str]) -> tuple[list[ScriptSource], list[str]
             hint=f"In folders, files that end in {', '.join(sorted(SUFFIXES))} are looked for; not in hidden ones, and "
             f"not {TESTS_SUFFIX}, which pytest runs.",
         )
-    return [read_script(name) for name in names], skipped_tests
+    return [read_script(name, language) for name in names], skipped_tests
 
 
 def refuse_option(argument: str) -> None:
@@ -140,11 +136,14 @@ def refuse_option(argument: str) -> None:
         raise CodeCallError(f"Unknown option: {argument}", code="USAGE", hint=hint)
 
 
-def read_script(name: str) -> ScriptSource:
+def read_script(name: str, language: Language | None = None) -> ScriptSource:
     """Read the script in a file, or from standard input if the name is `-`."""
+    from codecall.sandbox.languages import language_of
+
+    language = language or language_of(name)
     try:
         data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
-        return ScriptSource("<stdin>" if name == STDIN else name, data.decode("utf-8-sig"))
+        return ScriptSource("<stdin>" if name == STDIN else name, data.decode("utf-8-sig"), language=language)
     except UnicodeDecodeError:
         return ScriptSource(name, None, "It is not text in UTF-8")
     except OSError as failure:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, PresetName, ServerArguments
+from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, LanguageName, PresetName, ServerArguments
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ async def run(
     context: Annotated[
         str | None, Parameter(help="Its codecallContext, or variables in Starlark: a JSON object, or @file.")
     ] = None,
+    language: LanguageName = None,
     preset: PresetName = None,
     timeout_s: Annotated[
         float | None, Parameter(name="--timeout", help="Seconds it may take, waiting for tools included.")
@@ -57,7 +58,7 @@ async def run(
 
     output = Output(as_json=as_json)
     refuse_option(script)
-    source = read_script(script)
+    source = read_script(script, language)
     if source.text is None:
         raise CodeCallError(f"{script}: {source.failure}", code="CANNOT_READ")
     if trace is not None and not trace.absolute().parent.is_dir():

@@ -56,6 +56,10 @@ def serve(
         Path | None,
         Parameter(group=_REACHED, help="A file that gets the record of each run, for `codecall trace` and `promote`."),
     ] = None,
+    watch: Annotated[
+        bool,
+        Parameter(group=_SHOWN, negative="", help="Read definitions of composite tools again when their files change."),
+    ] = False,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         Parameter(group=_REACHED, help="What is logged, to standard error."),
@@ -83,7 +87,7 @@ def serve(
         output.warn(f"warning: {said}: not used over stdio; --transport http listens there")
     from codecall.gateway.serve.serve import serve
 
-    return serve(options, insecure=insecure, log_level=log_level.upper())
+    return serve(options, insecure=insecure, watch=watch, log_level=log_level.upper())
 
 
 def _changed(

@@ -34,6 +34,7 @@ from codecall.gateway.config.options import (
 )
 from codecall.gateway.config.secrets import replace_secrets
 from codecall.gateway.config.variables import ABSOLUTE_PATH, escape_references
+from codecall.meta_tools.starlark.options import ToolFilesOptions
 from codecall.option_base import Options, reject_double_spelling
 from codecall.options import StarlarkOptions
 from codecall.similarity import nearest
@@ -49,6 +50,7 @@ _PARTS: Final[Mapping[str, type[Options]]] = {
     "serve": ServeOptions,
     "composite_tools": CompositeToolsOptions,
     "starlark": StarlarkOptions,
+    "tool_files": ToolFilesOptions,
 }
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
@@ -153,6 +155,7 @@ _COMMENTS: Final[Mapping[str, str]] = {
     "composite_tools": "Workflows that are served as tools: paths of their files, and of folders.",
     "codecall": "Options of the plugin: vm.preset, top_k, audit and the rest.",
     "starlark": "Scripts in Starlark: execute_tool_script, with code_mode, optimizer and description_tokens.",
+    "tool_files": "Tools as .pyi files, with executeToolCode: binding_level, tool_execution_timeout, servers.",
     "rate_limits": "How often tools may be called.",
 }
 _SERVERS: Final = """\
@@ -261,8 +264,15 @@ def _non_defaults(options: Options, but: Sequence[str] = ()) -> dict[str, object
     for name, field in type(options).model_fields.items():
         value: object = getattr(options, name)
         if name not in but and (field.is_required() or value != field.get_default(call_default_factory=True)):
-            changed[name] = _non_defaults(value) if isinstance(value, Options) else value
+            changed[name] = _plain(value)
     return changed
+
+
+def _plain(value: object) -> object:
+    """Groups of options as tables, in lists too."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in cast("tuple[object, ...]", value)]
+    return _non_defaults(value) if isinstance(value, Options) else value
 
 
 def _table_lines(table: Mapping[str, object], where: str) -> list[str]:

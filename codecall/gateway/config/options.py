@@ -13,6 +13,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from codecall.meta_tools.starlark.options import ToolFilesOptions, read_tool_files
 from codecall.option_base import Options
 from codecall.options import StarlarkOptions
 
@@ -56,6 +57,11 @@ class ServerOptions(Options):
     code_mode: bool | None = None
     """True: models reach its tools through meta-tools and scripts alone; False: clients list its tools themselves, and
     neither search nor any script, nor a composite tool, reaches them; None: as `expose` says."""
+    tools_to_execute: Globs | None = None
+    """Tools of it that `executeToolCode` may call; None: all. Needs `tool_files`."""
+    tools_to_auto_execute: Globs | None = None
+    """Tools of it that `executeToolCode` may call without a person, once any server has such a list; needs
+    `tool_files`."""
     start_timeout_s: Seconds = 30.0
     """Seconds it may take to start and to answer its first request."""
     call_timeout_s: Seconds = 120.0
@@ -198,5 +204,8 @@ class GatewayOptions(Options):
     starlark: Annotated[StarlarkOptions | None, BeforeValidator(_switched)] = None
     """Scripts in Starlark with `execute_tool_script` (extra `starlark`), as the plugin's option of that name takes
     them; `true` switches it on. Clients list it whatever `expose` says. None: there is no such tool."""
+    tool_files: Annotated[ToolFilesOptions | None, BeforeValidator(read_tool_files)] = None
+    """Tools as `.pyi` files with `executeToolCode` (extra `starlark`), as the plugin's option of that name takes them;
+    `true` switches it on. Clients list the four whatever `expose` says. None: there are no such tools."""
     rate_limits: Mapping[str, object] | None = Field(default=None, repr=False)
     """Options of `RateLimitPlugin.init`; None: no limits."""

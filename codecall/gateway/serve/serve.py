@@ -30,6 +30,7 @@ from codecall.concurrency import tune_garbage_collection
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, ServeOptions
 from codecall.gateway.gateway import Gateway
+from codecall.gateway.serve.watch import watching_definitions
 from codecall.gateway.upstream.process import kill_all
 from codecall.redaction.clean import escape_invisible
 from codecall.server.shutdown import ServeSignals
@@ -41,13 +42,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("codecall")
 
 
-def serve(options: GatewayOptions, *, insecure: bool = False, log_level: str = "WARNING") -> int:
+def serve(options: GatewayOptions, *, insecure: bool = False, watch: bool = False, log_level: str = "WARNING") -> int:
     """Serve until the client leaves (stdio) or the process is told to end; the exit code. A process that SIGTERM ended
     has ended by it, and no code.
 
     Args:
         options: The gateway, and how it is reached.
         insecure: Let everybody who reaches an address that is not this machine's own use the gateway.
+        watch: Read the definitions of composite tools again when their files change.
         log_level: From which level on there is logging, to standard error.
 
     Raises:
@@ -58,13 +60,13 @@ def serve(options: GatewayOptions, *, insecure: bool = False, log_level: str = "
     options = draining_at_sigterm(options)
     with ServeSignals(kill_all) as signals:
         if options.serve.transport == "stdio":
-            anyio.run(_over_stdio, options, signals)
+            anyio.run(_over_stdio, options, signals, watch)
         else:
-            anyio.run(_over_http, options, signals, insecure)
+            anyio.run(_over_http, options, signals, insecure, watch)
     return signals.exit_code()
 
 
-async def _over_stdio(options: GatewayOptions, signals: ServeSignals) -> None:
+async def _over_stdio(options: GatewayOptions, signals: ServeSignals, watch: bool) -> None:
     gateway = Gateway(options)
     async with gateway:
         _finish_startup()
@@ -74,6 +76,7 @@ async def _over_stdio(options: GatewayOptions, signals: ServeSignals) -> None:
             interruptible_stdin() as stop,
             signals.stop_with(stop) if stop is not None else contextlib.nullcontext(),
             _telling_exposure(gateway),
+            watching_definitions(gateway) if watch else contextlib.nullcontext(),
         ):
             await run_stdio(gateway.server)
 
@@ -106,7 +109,7 @@ _TERMINAL_NOTICE: Final = (
 )
 
 
-async def _over_http(options: GatewayOptions, signals: ServeSignals, insecure: bool) -> None:
+async def _over_http(options: GatewayOptions, signals: ServeSignals, insecure: bool, watch: bool) -> None:
     # Starlette's, which comes with FastMCP; only HTTP needs it.
     from fastmcp.server.http import Middleware  # pyright: ignore[reportPrivateImportUsage]
 
@@ -128,7 +131,8 @@ async def _over_http(options: GatewayOptions, signals: ServeSignals, insecure: b
         async with gateway:
             _finish_startup()
             print(f"Listening on {_url(serve_options, listener)}", file=sys.stderr, flush=True)
-            with signals.stop_with(lambda: None), _telling_exposure(gateway):
+            watching = watching_definitions(gateway) if watch else contextlib.nullcontext()
+            with signals.stop_with(lambda: None), _telling_exposure(gateway), watching:
                 await gateway.server.run_http_async(
                     show_banner=False,
                     host=serve_options.host,

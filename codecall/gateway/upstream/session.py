@@ -7,10 +7,6 @@ Private names of the two libraries that the gateway uses, all of them in the fun
 
 - `ClientSession._x_mcp_header_maps`: parameters that go into HTTP headers. The SDK fills it when it lists tools over
   the same connection; the gateway lists from a cache, and sets what a listing would have set.
-- `ServerSession._connection`: the client's connection, which outlasts the request that the session is for. It is the
-  one way to notify a client outside of its requests; FastMCP's proxies read it too.
-- `FastMCP._mcp_server`: the SDK's server, on which FastMCP registers its handlers. FastMCP 4.1 does not serve
-  `subscriptions/listen`; the gateway registers a handler for it.
 - `_srctx` of a request's context, which FastMCP calls an escape hatch: the SDK's own context, which knows the method.
 """
 
@@ -18,12 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Final, Protocol, Self, cast
+from typing import Any, Final, Self, cast
 
 import mcp_types
-from fastmcp import Context, FastMCP
+from fastmcp import Context
 from mcp import ClientSession
-from mcp.server.connection import Connection
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
@@ -200,28 +195,9 @@ class _BoundedReader:
         await self._stream.__aexit__(kind, value, trace)
 
 
-class HandlerRegistry(Protocol):
-    """Where the SDK's server takes handlers of requests."""
-
-    def add_request_handler(self, method: str, params_type: type[Any], handler: Any, /) -> None:
-        """Have `handler` called for requests of `method`."""
-        ...
-
-
 def set_header_parameters(session: ClientSession, tool: str, headers: Mapping[Any, str]) -> None:
     """Have `session` send these parameters of a tool as HTTP headers too."""
     session._x_mcp_header_maps[tool] = cast("Any", headers)  # pyright: ignore[reportPrivateUsage]
-
-
-def handler_registry(server: FastMCP[Any]) -> HandlerRegistry:
-    """The SDK's server below `server`."""
-    return cast("HandlerRegistry", getattr(server, "_mcp_server"))  # noqa: B009
-
-
-def client_connection(context: Context) -> Connection | None:
-    """The connection of the client whose request this is; None where it has none that lasts."""
-    connection = getattr(context.session, "_connection", None)
-    return connection if isinstance(connection, Connection) else None
 
 
 def request_method(context: Context | None) -> str | None:

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from fastmcp.tools.base import ToolResult
-from mcp_types import TextContent, ToolAnnotations
+from mcp_types import ContentBlock, TextContent, ToolAnnotations
 
-from codecall.calls.broker import Broker
 from codecall.catalog.entries import META_KEY, CatalogEntry
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import ExecutionResult
-from codecall.errors import AccessDeniedError, OptionsError, SelfReferenceError
+from codecall.errors import OptionsError
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
 from codecall.meta_tools.execute import checked_context
 from codecall.meta_tools.runs import ExecuteRequest, run_script
-from codecall.meta_tools.starlark.terms import script_preset, terms_for
+from codecall.meta_tools.starlark.auto_execution import ScriptBroker
+from codecall.meta_tools.starlark.terms import call_form, script_preset, terms_for
 from codecall.options import StarlarkOptions
-from codecall.sandbox.starlark.policy import function_name, function_names, signature
+from codecall.sandbox.starlark.policy import function_name, function_names
 from codecall.telemetry.tokens import estimate_tokens
 
 logger = logging.getLogger("codecall")
@@ -64,6 +64,10 @@ try_call(...) gives {"ok", "value" | "error"} instead of failing. parallel([lamb
 once, results in order; in a loop bind the variable: lambda x=x: a(id=x). `return` any value; the keys of `data`
 are variables; print(...) writes logs. No import, while, try, class or recursion."""
 """What the description says of the language."""
+
+
+SCRIPT_ENTRY: Final = CatalogEntry(NAME, "codecall", _ABOUT, _INPUT, _OUTPUT)
+"""What `find_tool` finds of it."""
 
 
 class ScriptTool(MetaTool):
@@ -124,17 +128,6 @@ class ScriptTool(MetaTool):
         return answer
 
 
-class ScriptBroker(Broker):
-    """Performs the calls of a Starlark script: a tool that may not be called reads as one that does not exist."""
-
-    async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
-        """See `Broker.call`."""
-        try:
-            return await super().call(name, arguments, max_bytes=max_bytes)
-        except (AccessDeniedError, SelfReferenceError):
-            raise await self._access.not_found("tool", name) from None
-
-
 def _error_text(result: ExecutionResult) -> str:
     error = result.error
     if error is None:
@@ -147,9 +140,14 @@ def _error_text(result: ExecutionResult) -> str:
 def _failed(message: str, envelope: JsonObject, logs: Sequence[str] = ()) -> ToolResult:
     """An error result with the text of the document; the envelope, which has a code, is for programs alone."""
     text = TextContent(type="text", text=f"script execution failed: {message}")
+    return failure([text, *_log_blocks(logs)], envelope)
+
+
+def failure(content: Sequence[ContentBlock], envelope: JsonObject) -> ToolResult:
+    """An error result whose envelope, which has a code, is for programs alone."""
     envelope = {key: value for key, value in envelope.items() if key in ("status", "runId", "error", "stats")}
     return ToolResult.model_construct(
-        content=[text, *_log_blocks(logs)], structured_content=None, meta={META_KEY: envelope}, is_error=True
+        content=list(content), structured_content=None, meta={META_KEY: envelope}, is_error=True
     )
 
 
@@ -178,12 +176,9 @@ def list_tools(entries: Sequence[CatalogEntry], options: StarlarkOptions) -> str
     functions = function_names(entry.name for entry in entries)
     lines: list[str] = []
     for entry in entries:
-        name = function_name(entry.name)
-        if functions.get(name) == entry.name:
-            call = signature(name, entry.input_schema)
-        else:
+        call, name = call_form(entry, functions), function_name(entry.name)
+        if functions.get(name) != entry.name:
             logger.warning("tool %r has no function in Starlark scripts: %r is taken", entry.name, name)
-            call = f'call_tool("{entry.name}", …)'
         about = " ".join((entry.description or entry.title or "").split())
         lines.append(f"- {call}: {about}"[:MAX_LINE] if about else f"- {call}"[:MAX_LINE])
     text = "Tools:\n" + "\n".join(lines)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.view import CatalogView
@@ -11,6 +11,7 @@ from codecall.option_base import parse_duration
 from codecall.options import CodeModeOptions, StarlarkOptions
 from codecall.presets import Preset
 from codecall.sandbox.languages import check_variables, starlark_terms, words
+from codecall.sandbox.starlark.policy import function_name, function_names, signature
 from codecall.sandbox.wire import StarlarkTerms
 
 MAX_DURATION_MS: Final = 60_000
@@ -22,6 +23,24 @@ MAX_PRESETS: Final = 32
 """Limits of scripts that are kept ready."""
 
 _presets: dict[tuple[Preset, CodeModeOptions], Preset] = {}
+
+
+def call_form(entry: CatalogEntry, functions: Mapping[str, str]) -> str:
+    """How a Starlark script calls a tool; `functions` are the tools of its caller by the names of their functions."""
+    name = function_name(entry.name)
+    if functions.get(name) == entry.name:
+        return signature(name, entry.input_schema)
+    return f'call_tool("{entry.name}", …)'
+
+
+async def add_call_forms(documents: Sequence[dict[str, Any]], view: CatalogView) -> None:
+    """Say in what search and describe answer with how a Starlark script calls each tool."""
+    entries = {entry.name: entry for entry in await view.entries()}
+    functions = function_names(entries)
+    for document in documents:
+        entry = entries.get(document["name"]) if document.get("kind", "tool") == "tool" else None
+        if entry is not None:
+            document["starlark"] = call_form(entry, functions)
 
 
 async def terms_for(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.analysis.calls import build_plan, build_report
@@ -113,8 +113,6 @@ class _Entry(NamedTuple):
     script: PreparedScript
     found_namespaces: Mapping[str, NamespaceInfo]
     """What the host knew about the names that were looked up for it."""
-    chars: int
-    """Characters of it that count towards `MAX_CHARS`."""
 
 
 class _Key(NamedTuple):
@@ -127,6 +125,41 @@ class _Key(NamedTuple):
     reader: str
 
 
+EntryT = TypeVar("EntryT")
+
+
+class ReadScripts(Generic[EntryT]):
+    """What a worker has read last, within `MAX_SCRIPTS` and `MAX_CHARS`."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[Hashable, tuple[EntryT, int]] = OrderedDict()
+        self._chars = 0
+
+    def get(self, key: Hashable) -> EntryT | None:
+        """What was read; None if it is not remembered."""
+        known = self._entries.get(key)
+        if known is None:
+            return None
+        self._entries.move_to_end(key)
+        return known[0]
+
+    def add(self, key: Hashable, entry: EntryT, chars: int) -> None:
+        """Remember it, and forget what has not been used for longest.
+
+        Args:
+            key: all that it was read with, and for whom.
+            entry: what was read.
+            chars: characters of it that count towards `MAX_CHARS`.
+        """
+        if (replaced := self._entries.pop(key, None)) is not None:
+            self._chars -= replaced[1]
+        self._entries[key] = entry, chars
+        self._chars += chars
+        while len(self._entries) > MAX_SCRIPTS or self._chars > MAX_CHARS:
+            _, (_, oldest) = self._entries.popitem(last=False)
+            self._chars -= oldest
+
+
 class ScriptCache:
     """Prepares scripts, and remembers them: one that comes again under the same limits is not parsed, validated and
     instrumented again.
@@ -137,8 +170,7 @@ class ScriptCache:
     """
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[_Key, _Entry] = OrderedDict()
-        self._chars = 0
+        self._read = ReadScripts[_Entry]()
 
     def prepare(self, start: wire.Start, find_namespaces: FindNamespaces) -> PreparedScript:
         """Prepare the script of `start`.
@@ -159,23 +191,13 @@ class ScriptCache:
                 found.update(find_namespaces(new))
             return {name: found[name] for name in names if name in found}
 
-        if (entry := self._entries.get(key)) is not None:
+        if (entry := self._read.get(key)) is not None:
             names = list(entry.found_namespaces)
             if not names or find_once(names) == entry.found_namespaces:
-                self._entries.move_to_end(key)
                 return entry.script
         script = _prepare(start, find_once)
-        self._add(key, _Entry(script, found, len(key.script) + _chars_known(found)))
+        self._read.add(key, _Entry(script, found), len(key.script) + _chars_known(found))
         return script
-
-    def _add(self, key: _Key, entry: _Entry) -> None:
-        if (replaced := self._entries.pop(key, None)) is not None:
-            self._chars -= replaced.chars
-        self._entries[key] = entry
-        self._chars += entry.chars
-        while len(self._entries) > MAX_SCRIPTS or self._chars > MAX_CHARS:
-            _, oldest = self._entries.popitem(last=False)
-            self._chars -= oldest.chars
 
 
 def _chars_known(found: Mapping[str, NamespaceInfo]) -> int:

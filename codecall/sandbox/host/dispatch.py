@@ -24,13 +24,11 @@ from codecall.errors import (
 )
 from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decode_json, encode_json
 from codecall.sandbox import wire
+from codecall.sandbox.clock import MAX_CALLS_IN_FLIGHT
 from codecall.sandbox.host.outcomes import error_payload, refuse_oversize, unexpected_error
 from codecall.sandbox.host.pipe import WorkerPipe
 from codecall.sandbox.host.references import ReferenceLimits, ReferenceResolver, ReferenceStore
 from codecall.sandbox.interfaces import RunHooks, ToolBroker
-
-MAX_CALLS_IN_FLIGHT = 20
-"""Tool calls of one script performed at the same time; the rest wait. The contract's number."""
 
 MAX_HELD_BYTES = 32 * 1024 * 1024
 """Bytes of input that may wait for a tool before the worker gets no further turn, and bytes of answers that may wait
@@ -101,6 +99,8 @@ class CallDispatcher:
             self.log.add(call)
         if len(self.log.calls) > self._limits.max_tool_calls:
             raise MessageValidationError("The worker made more tool calls than its preset allows")
+        if self._hooks.clock is not None:
+            self._hooks.clock.count_calls(len(frame.calls))
         return frame.calls
 
     async def perform(self, call: wire.Call) -> wire.Answer:

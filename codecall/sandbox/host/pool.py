@@ -84,6 +84,12 @@ class WorkerPool:
         """The workers that run scripts now."""
         return frozenset(self._busy)
 
+    def lend_places(self, count: int) -> None:
+        """Let so many more scripts run, since as many wait for a person and do nothing; or fewer, if it is negative."""
+        self.limit += count
+        if count > 0:
+            self._grant_spawns()
+
     async def start(self) -> None:
         """Start `min_workers` processes; they load in the background.
 
@@ -279,7 +285,10 @@ class WorkerPool:
         if self._closed:
             self._discard(worker, "closed")
         elif not self._queue:
-            self._idle.append(worker)
+            if self.size > self.limit:
+                self._discard(worker, "replaced")
+            else:
+                self._idle.append(worker)
         elif self._queue.assign(worker):
             self._busy.add(worker)
         else:

@@ -314,7 +314,11 @@ class ScriptRun:
 
     async def _give_turn(self, answers: list[wire.Answer]) -> wire.Calls | wire.Done:
         await self._send(wire.Answers(answers))
-        return await self._turn()
+        message = await self._turn()
+        if self.hooks.clock is not None:
+            # The calls of this message count before anybody else comes to look.
+            self.hooks.clock.count_calls(-len(answers))
+        return message
 
     # ---------------------------------------------------------------------------------------------------- end
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import decimal as decimal  # noqa: PLC0414 - the evaluator imports it when a number is first formatted
 import inspect as inspect  # noqa: PLC0414 - and this when a built-in function gets wrong arguments
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.checked import Finding, InvalidScript
-from codecall.sandbox.agentscript.dialect import ReadScript
+from codecall.sandbox.agentscript.dialect import ReadScript, ReadScripts
 from codecall.sandbox.agentscript.engine.realm import Clock, ScriptOutcome
-from codecall.sandbox.agentscript.validator.names import AskHost
+from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic
 from codecall.sandbox.starlark.engine import StarlarkEngine
 from codecall.sandbox.starlark.read import StarlarkProgram, read_script
 
@@ -50,6 +50,7 @@ class Starlark:
     def __init__(self, ask: AskHost, clock: Clock) -> None:
         self._ask = ask
         self._clock = clock
+        self._programs = ReadScripts[_Entry]()
 
     def engine(self, limits: wire.Limits) -> StarlarkEngine:
         """An engine that no script has used."""
@@ -81,7 +82,7 @@ class Starlark:
             findings=[wire.WireFinding(f.code, f.kind, f.message, f.line, f.column, f.hint) for f in findings],
             calls=list(calls[: wire.MAX_LISTED]),
             loops=list(loops[: wire.MAX_LISTED]),
-            computed=False,
+            computed=program is not None and program.computed,
             parsed=program is not None,
             more_calls=max(0, len(calls) - wire.MAX_LISTED),
             more_loops=max(0, len(loops) - wire.MAX_LISTED),
@@ -96,7 +97,28 @@ class Starlark:
         """There is nothing to get ready: an engine takes no time to build."""
 
     def _read(self, start: wire.Start, terms: wire.StarlarkTerms, data: dict[str, Any]) -> StarlarkProgram:
-        return read_script(start, terms, list(data), self._ask)
+        """The program of `start`; one that was read before, with the same tools and variables, is not read again. The
+        host is asked again whatever it was asked then, and has to give the same answers."""
+        key = (start.script, start.limits, start.reader, tuple(terms.functions), tuple(data))
+        entry = self._programs.get(key)
+        if entry is not None and all(self._ask(*question) == answer for question, answer in entry.answers.items()):
+            return entry.program
+        answers: dict[tuple[str, AskTopic, str], str | None] = {}
+
+        def ask(name: str, about: AskTopic = "tool", member: str = "") -> str | None:
+            answer = answers[name, about, member] = self._ask(name, about, member)
+            return answer
+
+        program = read_script(start, terms, list(data), ask)
+        known = sum(len(function.name) + len(function.signature) for function in terms.functions)
+        self._programs.add(key, _Entry(program, answers), len(start.script) + known)
+        return program
+
+
+class _Entry(NamedTuple):
+    program: StarlarkProgram
+    answers: Mapping[tuple[str, AskTopic, str], str | None]
+    """What the host said of the names that it was asked about."""
 
 
 def _terms(start: wire.Start) -> tuple[wire.StarlarkTerms, dict[str, Any]]:

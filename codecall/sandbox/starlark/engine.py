@@ -22,15 +22,16 @@ from starlark.eval.values import BuiltinFunction, Dict, StarlarkList, starlark_t
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.diagnosis.report import ScriptProgress, limit_failure
+from codecall.sandbox.agentscript.engine.console import Console
 from codecall.sandbox.agentscript.engine.realm import ScriptOutcome
 from codecall.sandbox.agentscript.parser.unicode import well_formed
 from codecall.sandbox.agentscript.validator.names import AskHost
 from codecall.sandbox.starlark import amended as amended  # noqa: PLC0414 - it mends the evaluator
 from codecall.sandbox.starlark.failures import TaskFailedError, ToolFailedError, calling_offset, failure_of
-from codecall.sandbox.starlark.policy import BUILTIN_NAMES, MAX_TASKS
+from codecall.sandbox.starlark.policy import BUILTIN_NAMES, MAX_TASKS, lower_case_names
 from codecall.sandbox.starlark.read import SCRIPT, StarlarkProgram
 from codecall.sandbox.starlark.thread import Meter, Stopped, TaskThread
-from codecall.sandbox.starlark.values import Encoder, TooLarge, console_text, from_json
+from codecall.sandbox.starlark.values import Encoder, Server, TooLarge, console_text, from_json
 
 call = cast("Callable[[Any, list[Any], dict[str, Any], TaskThread], Any]", evaluator.call)  # pyright: ignore[reportUnknownMemberType]
 
@@ -53,8 +54,8 @@ class StarlarkEngine:
         """Asks the host, which knows the tools."""
         self.calls: list[wire.Call] = []
         """Tool calls since they were last taken."""
-        self.logs: list[str] = []
-        """Console lines since they were last taken."""
+        self.console = Console(limits)
+        """What the script prints."""
         self.covered_lines: list[int] = []
         """Stays empty: no lines are recorded."""
         self.outcome: ScriptOutcome | None = None
@@ -75,10 +76,6 @@ class StarlarkEngine:
         self._tasks = 0
         self._parallel = 1
         self._made = 0
-        self.lost_lines = 0
-        """Console lines that there was no room for."""
-        self._console_lines = 0
-        self._console_bytes = 0
         self._program: StarlarkProgram | None = None
 
     @property
@@ -99,6 +96,8 @@ class StarlarkEngine:
         for function in terms.functions:
             # A global of the module: every name that the script does not define is looked up there.
             self._module.globals[function.name] = BuiltinFunction(function.name, partial(self._tool, function))
+        for server in terms.servers:
+            self._module.globals[server.name] = self._server(server)
         self._ready.append(greenlet(partial(self._main, universal, data)).switch)
         self._run()
 
@@ -170,30 +169,45 @@ class StarlarkEngine:
             raise EvalError(f"print: sep is a string (got {starlark_type(sep)})")
         line = well_formed(sep.join(console_text(value, self.limits) for value in values))
         self._meter.allocate(len(line))
-        size = len(line.encode())
-        room = self.limits.max_console_bytes - self._console_bytes
-        if self.lost_lines or self._console_lines >= self.limits.max_console_calls or size > room:
-            self.lost_lines += 1  # none after the first that is lost
-            return
-        self._console_lines += 1
-        self._console_bytes += size
-        self.logs.append(line)
+        self.console.add(line)
+
+    def _server(self, server: wire.ServerTools) -> Server:
+        tools: dict[str, BuiltinFunction] = {}
+        for tool in server.tools:
+            # A call names server and tool, whatever it was read from.
+            function = wire.ToolFunction(f"{server.name}.{tool.name}", tool.tool, tool.signature)
+            tools[tool.name] = BuiltinFunction(tool.name, partial(self._server_tool, function))
+        return Server(server.name, tools | {name: tools[of] for name, of in lower_case_names(tools).items()})
 
     def _builtin_call_tool(self, name: Any, /, *positional: Any, **arguments: Any) -> Any:
-        answer = self._call("call_tool", name, positional, arguments)
+        answer = self._call("call_tool", self._tool_name(name), positional, arguments)
         if not answer.ok:
             raise ToolFailedError(_message(answer), answer.call)
         return self._answered(answer)
 
     def _builtin_try_call(self, name: Any, /, *positional: Any, **arguments: Any) -> Any:
-        answer = self._call("try_call", name, positional, arguments)
+        answer = self._call("try_call", self._tool_name(name), positional, arguments)
         value = self._answered(answer)
         return Dict({"ok": answer.ok, ("value" if answer.ok else "error"): value}, self._module.mutability)
+
+    def _tool_name(self, tool: Any) -> Any:
+        """The name of a tool that is given as its function; anything else as it is."""
+        function = tool.impl if isinstance(tool, BuiltinFunction) else None
+        if isinstance(function, partial) and function.func in (self._tool, self._server_tool):
+            return cast("wire.ToolFunction", function.args[0]).tool
+        return tool
 
     def _tool(self, function: wire.ToolFunction, /, *positional: Any, **arguments: Any) -> Any:
         if positional:
             raise EvalError(f"{function.name}: tools take their input by name: {function.signature}")
         return self._builtin_call_tool(function.tool, **arguments)
+
+    def _server_tool(self, function: wire.ToolFunction, /, *positional: Any, **arguments: Any) -> Any:
+        if len(positional) == 1 and not arguments and isinstance(positional[0], Dict):
+            items = cast("list[tuple[Any, Any]]", positional[0].items())  # pyright: ignore[reportUnknownMemberType]
+            if all(isinstance(key, str) for key, _ in items):
+                return self._builtin_call_tool(function.tool, **dict(items))
+        return self._tool(function, *positional, **arguments)
 
     def _call(self, what: str, name: Any, positional: tuple[Any, ...], arguments: dict[str, Any]) -> wire.Answer:
         """Call a tool, and let other tasks run until its answer is there."""

@@ -35,6 +35,8 @@ _INTERNAL: Final = tuple(
 HINTS: Final = (
     (r"'dict' value has no field", 'Use brackets: value["key"], or value.get("key").'),
     (r"value has no field or method", "dir(value) lists what it has; keys of dicts are read with brackets."),
+    (r"'builtin_function_or_method'", 'Call it: value.items(). For a key of that name use brackets: value["items"].'),
+    (r"does not support field assignment", 'Use brackets: value["key"] = x.'),
     (r"^KeyError", 'Use value.get("key", default), or look at value.keys().'),
     (r"'string' is not iterable", "Use text.elems() for its characters, text.split() for its words."),
     (r"free variable .* referenced before", "Bind it where the function is made: lambda x=x: …"),

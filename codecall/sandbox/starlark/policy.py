@@ -165,6 +165,16 @@ def function_names(tools: Iterable[str]) -> dict[str, str]:
     return functions
 
 
+def lower_case_names(names: Iterable[str]) -> dict[str, str]:
+    """Names in lower case that stand for one of `names` each: where two would be one, and where there is one that is
+    written so, that is no name of another."""
+    exact = list(names)
+    lower: dict[str, set[str]] = {}
+    for name in exact:
+        lower.setdefault(name.lower(), set()).add(name)
+    return {name: next(iter(meant)) for name, meant in lower.items() if len(meant) == 1 and name not in meant}
+
+
 def signature(name: str, schema: Mapping[str, object]) -> str:
     """How a tool is called: `search(query, limit=None)`."""
     properties, required = schema.get("properties"), schema.get("required")

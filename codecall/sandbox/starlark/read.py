@@ -4,7 +4,7 @@ anything runs. No text is moved or indented: each position is one of the script 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cache
@@ -28,10 +28,11 @@ from codecall.sandbox.starlark.policy import (
     MAX_NESTING,
     NAME,
     function_name,
+    lower_case_names,
 )
 
-SCRIPT: Final = "script"
-"""The function that the statements of a script are put into."""
+SCRIPT: Final = "<script>"
+"""The function that the statements of a script are put into; no script can have that name."""
 
 MAX_DEPTH: Final = 150
 """Most levels of the tree; the operands of a long sum count, too."""
@@ -47,6 +48,12 @@ MAX_GUESSED: Final = 60
 
 _WORDS: Final = {row.name: row.instead for row in FOREIGN_WORDS}
 _NAMES: Final = {row.name: row.instead for row in FOREIGN_NAMES}
+_BY_NAME: Final = frozenset({"call_tool", "try_call"})
+"""What calls a tool that it is told of."""
+
+MAX_LISTED_TOOLS: Final = 20
+"""Most tools of a server that an error lists."""
+
 _POSITIONAL: Final = "tools take their input by name"
 
 
@@ -58,7 +65,9 @@ class StarlarkProgram:
     """One `def` without a text of its own, which holds the statements; its parameters are the keys of the data."""
     lines: LineTable
     calls: tuple[wire.NamedCall, ...]
-    """Calls whose names are known."""
+    """The tools that it names, where they are called or looked at."""
+    computed: bool
+    """Whether it may call others, too: names are computed, or a server is used as a value."""
     loops: tuple[wire.Loop, ...]
 
 
@@ -92,7 +101,7 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
     violations = [violation for node, depth in nodes if (violation := _structure(node, depth)) is not None]
     if violations:
         raise invalid_script(text, violations[:MAX_FINDINGS])
-    file.statements = [_wrapped(file.statements, data, len(text))]
+    file.statements = [_wrapped(_with_value(file.statements, terms.value, len(text)), data, len(text))]
     builtins = BUILTIN_NAMES if start.limits.allow_console else BUILTIN_NAMES - {"print"}
     resolve(file, lexer.locs, universal=builtins)
     if errors := cast("list[StarlarkError]", file.errors):  # pyright: ignore[reportUnknownMemberType]
@@ -103,7 +112,15 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
     if check.violations:
         raise invalid_script(text, check.violations)
     loops = tuple(wire.Loop("for", node.start) for node, _ in nodes if isinstance(node, ast.ForStatement))
-    return StarlarkProgram(file, lines, tuple(check.calls), loops)
+    return StarlarkProgram(file, lines, tuple(check.calls), check.computed, loops)
+
+
+def _with_value(statements: list[ast.Statement], name: str, end: int) -> list[ast.Statement]:
+    """The statements with the value of a variable as theirs, if there is to be one."""
+    if not name:
+        return statements
+    first = ast.AssignmentStatement(0, 0, ast.Identifier(0, 0, name), None, ast.Identifier(0, 0, "None"))
+    return [first, *statements, ast.ReturnStatement(end, end, ast.Identifier(end, end, name))]
 
 
 def _wrapped(statements: list[ast.Statement], data: Sequence[str], end: int) -> ast.DefStatement:
@@ -168,7 +185,7 @@ def _syntax_violations(text: str, lines: LineTable, errors: Sequence[StarlarkErr
     word = found[0] if found else ""
     if word not in _WORDS and (before := text[:offset].split()) and before[-1] in _WORDS:
         word = before[-1]
-    message = first.message.removeprefix("syntax error at ")
+    message = first.message.removeprefix("syntax error at ").removesuffix(", use 'load' instead")
     hint = _WORDS.get(word)
     if hint is None and word in {"f", "r", "b"} and text[offset + 1 : offset + 2] in {'"', "'"}:
         hint = 'There are no such literals: use "{}".format(x) or "%s" % x.'
@@ -183,44 +200,99 @@ class _Names:
     def __init__(self, start: wire.Start, terms: wire.StarlarkTerms, ask: AskHost) -> None:
         self.violations: list[Violation] = []
         self.calls: list[wire.NamedCall] = []
+        self.computed = False
+        """Whether names of tools are computed, or a server is used as a value."""
         self._functions = {function.name: function for function in terms.functions}
+        self._servers = {server.name: {tool.name: tool for tool in server.tools} for server in terms.servers}
+        self._by_server = bool(terms.value)
+        """Whether tools are members of servers alone: what the script is made for is one of them."""
         self._console = start.limits.allow_console
         self._ask = ask
         self._known: dict[str, bool] = {}
         self._near: dict[str, str | None] = {}
+        self._lower: dict[str, dict[str, str]] = {}
+        """The names of tools in lower case, by server."""
+        self._seen: set[int] = set()
+        """The places of names whose use says which tool it is about."""
 
     def visit(self, node: Any) -> None:
-        """Check one node."""
+        """Check one node. What holds a node comes before it."""
         if isinstance(node, ast.Identifier):
-            binding = node.binding
-            if isinstance(binding, Binding) and binding.scope is Scope.GLOBAL and node.name not in self._functions:
-                self._unknown(node)
+            self._name(node)
+        elif isinstance(node, ast.DotExpression) and isinstance(node.obj, ast.Identifier):
+            self._member(node, node.obj)
         elif isinstance(node, ast.CallExpression) and isinstance(node.fn, ast.Identifier):
             self._call(node, node.fn)
+
+    def _name(self, node: ast.Identifier) -> None:
+        binding = node.binding
+        if not isinstance(binding, Binding) or node.start in self._seen:
+            return
+        if binding.scope is Scope.UNIVERSAL and node.name in _BY_NAME:
+            self.computed = True
+        elif binding.scope is Scope.GLOBAL and (tool := self._functions.get(node.name)) is not None:
+            self.calls.append(wire.NamedCall("tool", tool.tool, node.start))
+        elif binding.scope is Scope.GLOBAL and node.name in self._servers:
+            self.computed = True
+        elif binding.scope is Scope.GLOBAL:
+            self._unknown(node)
+
+    def _member(self, node: ast.DotExpression, server: ast.Identifier) -> None:
+        """`server.tool`, called or not."""
+        tools = self._servers.get(server.name)
+        if tools is None or not isinstance(server.binding, Binding) or server.binding.scope is not Scope.GLOBAL:
+            return
+        self._seen.add(server.start)
+        name = node.name.name
+        if name not in tools and server.name not in self._lower:
+            self._lower[server.name] = lower_case_names(tools)
+        written = name if name in tools else self._lower[server.name].get(name, name)
+        if written in tools:
+            self.calls.append(wire.NamedCall("tool", tools[written].tool, node.start))
+            return
+        near = self._nearest(name, tools, 0.6)
+        listed = ", ".join(list(tools)[:MAX_LISTED_TOOLS])
+        more = f" and {len(tools) - MAX_LISTED_TOOLS} more" if len(tools) > MAX_LISTED_TOOLS else ""
+        guess = f"Did you mean `{server.name}.{near[0]}`?\n" if near else ""
+        hint = f"{guess}Tools of {server.name}: {listed}{more}"
+        self._add(node.name.start, f"{server.name} has no tool '{name}'", hint)
 
     def _call(self, node: ast.CallExpression, function: ast.Identifier) -> None:
         binding = function.binding
         if not isinstance(binding, Binding):
             return
-        if binding.scope is Scope.UNIVERSAL and function.name in {"call_tool", "try_call"}:
-            self._literal_name(node, function.name)
+        if binding.scope is Scope.UNIVERSAL and function.name in _BY_NAME:
+            self._literal_name(node, function)
         elif binding.scope is Scope.GLOBAL and (tool := self._functions.get(function.name)) is not None:
-            self.calls.append(wire.NamedCall("tool", tool.tool, node.start))
             positional = next((arg for arg in node.args if isinstance(arg, ast.PositionalArgument)), None)
             if positional is not None:
                 self._add(positional.start, f"{function.name}: {_POSITIONAL}", f"Write {tool.signature}.")
 
-    def _literal_name(self, node: ast.CallExpression, function: str) -> None:
+    def _literal_name(self, node: ast.CallExpression, function: ast.Identifier) -> None:
         """A name of a tool that is written out: it has to exist, but where the script asks for its failure."""
         first = node.args[0] if node.args else None
-        if not isinstance(first, ast.PositionalArgument) or not isinstance(first.value, ast.StringLiteral):
+        if not isinstance(first, ast.PositionalArgument):
             return
+        if self._is_tool(first.value):
+            self._seen.add(function.start)  # the tool itself is seen with its own name
+            return
+        if not isinstance(first.value, ast.StringLiteral):
+            return
+        self._seen.add(function.start)
         name = first.value.value
         if not name or len(name) > wire.MAX_NAME_LENGTH:
             return
         self.calls.append(wire.NamedCall("tool", name, node.start))
-        if function == "call_tool" and not self._exists(name):
+        if function.name == "call_tool" and not self._exists(name):
             self._add(first.start, f"Tool '{name}' was not found", self._hint(name, as_function=False))
+
+    def _is_tool(self, node: Any) -> bool:
+        """Whether an expression names one tool: `server.tool`, or its function."""
+        named = node.obj if isinstance(node, ast.DotExpression) else node
+        known = self._servers if isinstance(node, ast.DotExpression) else self._functions
+        if not isinstance(named, ast.Identifier) or not isinstance(named.binding, Binding):
+            return False
+        return named.binding.scope is Scope.GLOBAL and named.name in known
 
     def _exists(self, name: str) -> bool:
         if name not in self._known:
@@ -235,12 +307,19 @@ class _Names:
         if name == "print" and not self._console:
             self._add(node.start, "There are no logs here", "Return what is to be seen.")
             return
+        if self._by_server:
+            known = self._nearest(name, [*BUILTIN_NAMES, *self._servers], 0.75)
+            instead = _NAMES.get(name) or "Use one of the available server keys as the object name"
+            guess = f"\nDid you mean `{known[0]}`?" if known else ""
+            hint = f"Variable or identifier '{name:.80}' is not defined\n{instead}{guess}"
+            self._add(node.start, f"{name} is not defined", hint)
+            return
         self._add(node.start, f"'{name}' is not defined", _NAMES.get(name) or self._hint(name, as_function=True))
 
     def _hint(self, name: str, *, as_function: bool) -> str | None:
         """What may have been meant by `name`."""
         if as_function and len(name) <= MAX_GUESSED:
-            known = get_close_matches(name, [*BUILTIN_NAMES, *self._functions], n=1, cutoff=0.75)
+            known = self._nearest(name, [*BUILTIN_NAMES, *self._functions], 0.75)
             if known:
                 return f"Did you mean `{known[0]}`?"
         if name not in self._near:
@@ -251,6 +330,12 @@ class _Names:
             written = [function_name(tool) if as_function else tool for tool in tools]
             self._near[name] = f"Did you mean {' or '.join(f'`{tool}`' for tool in written)}?" if written else None
         return self._near[name]
+
+    def _nearest(self, name: str, known: Iterable[str], cutoff: float) -> list[str]:
+        """The one of some names that is nearest, for the first errors: comparing takes a while."""
+        if len(self.violations) >= MAX_QUESTIONS:
+            return []
+        return get_close_matches(name[:MAX_GUESSED], known, n=1, cutoff=cutoff)
 
     def _add(self, offset: int, message: str, hint: str | None) -> None:
         self.violations.append(Violation(offset, "DisallowedGlobal", message, hint))

@@ -50,6 +50,21 @@ def _value(data: Any, mutability: Mutability) -> Any:
     return data
 
 
+class Server:
+    """A server of a script: its tools are its members, which nothing changes."""
+
+    __slots__ = ("_name", "fields")
+    _starlark_type = "server"
+
+    def __init__(self, name: str, tools: dict[str, BuiltinFunction]) -> None:
+        self._name = name
+        self.fields = tools
+        """What the evaluator reads members from."""
+
+    def __repr__(self) -> str:
+        return f"<server {self._name}>"
+
+
 class TooLarge(Exception):  # noqa: N818 - reads as what the value is
     """A value has more JSON than may leave."""
 

@@ -8,16 +8,15 @@ from typing import Protocol, TypeVar
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.dialect import ReadScript
+from codecall.sandbox.agentscript.engine.console import Console
 from codecall.sandbox.agentscript.engine.realm import ScriptOutcome
 
 
 class Engine(Protocol):
     """What runs one script."""
 
-    logs: list[str]
-    """Console lines since they were last taken."""
-    lost_lines: int
-    """Console lines that had no room."""
+    console: Console
+    """What the script prints."""
     covered_lines: list[int]
     """Lines that ran for the first time since they were last taken; only with line coverage."""
     outcome: ScriptOutcome | None

@@ -105,7 +105,7 @@ def warm_up() -> None:
         realm.start(program, context='{"b": 1}', namespaces=checked.namespaces)
         while realm.outcome is None and realm.pending_calls:
             calls = realm.take_calls(1)
-            wire.pack(wire.Calls(calls, realm.logs, realm.count_steps(), 0.0, plan=plan))
+            wire.pack(wire.Calls(calls, realm.console.take(), realm.count_steps(), 0.0, plan=plan))
             answers = [wire.Answer(call.call, ok=call.name == "x", payload='{"message": "m"}') for call in calls]
             body = wire.pack(wire.Answers(answers))[wire.HEADER.size :]
             message = wire.decode_server_message(body)
@@ -113,7 +113,9 @@ def warm_up() -> None:
                 realm.resume(message.answers)
         if realm.outcome is not None:
             outcome = realm.outcome
-            wire.pack(wire.Done(realm.logs, realm.steps, 0.0, outcome.value, outcome.failure, outcome.warnings))
+            wire.pack(
+                wire.Done(realm.console.take(), realm.steps, 0.0, outcome.value, outcome.failure, outcome.warnings)
+            )
         realm.close()
 
 

@@ -17,6 +17,13 @@ WATCHDOG_GRACE_MS = 25.0
 """How long after its deadline a script may still end by itself, in milliseconds."""
 
 
+NAP_S = 0.02
+"""Longest pause between two looks at the clock, in seconds."""
+
+NAPS = 25
+"""Naps in which the script waits for the server, after which the watchdog sleeps until the script has a turn again."""
+
+
 class Watchdog:
     """Ends the process when the script's own time is over and the script is stuck in native code.
 
@@ -59,9 +66,7 @@ class Watchdog:
         """Give the script the turn: its time runs while inside."""
         self._engine = engine or self._engine
         self._since = time.perf_counter()
-        self._deadline = self._since + (self._limit_ms - self.used_ms + WATCHDOG_GRACE_MS) / 1000.0
-        if not self._wake.is_set():
-            self._wake.set()
+        self._expect(self._since)
         try:
             yield
         finally:
@@ -80,7 +85,14 @@ class Watchdog:
             yield
         finally:
             self._since = time.perf_counter()
-            self._deadline = self._since + (self._limit_ms - self.used_ms + WATCHDOG_GRACE_MS) / 1000.0
+            self._expect(self._since)
+
+    def _expect(self, since: float) -> None:
+        """Watch the time that the script has left, from now on."""
+        self._deadline = since + (self._limit_ms - self.used_ms + WATCHDOG_GRACE_MS) / 1000.0
+        # After the deadline: the watchdog looks at them the other way round before it sleeps.
+        if not self._wake.is_set():
+            self._wake.set()
 
     def rest(self) -> None:
         """Rest until the next script."""
@@ -88,13 +100,21 @@ class Watchdog:
         self._engine = None
 
     def _watch(self) -> None:
+        naps = 0
         while True:
             self._wake.wait()
             deadline = self._deadline
             now = time.perf_counter()
+            if deadline is None and naps == NAPS:
+                naps = 0
+                self._wake.clear()
+                if self._deadline is not None:
+                    self._wake.set()
+                continue
+            naps = naps + 1 if deadline is None else 0
             if deadline is None or now < deadline:
                 # Deadlines only move while a script runs; a short nap is cheaper than a signal for every turn.
-                time.sleep(0.02 if deadline is None else max(0.001, min(0.02, deadline - now)))
+                time.sleep(NAP_S if deadline is None else max(0.001, min(NAP_S, deadline - now)))
                 continue
             with self._lock:
                 if self._deadline is None or time.perf_counter() < self._deadline:
@@ -102,12 +122,12 @@ class Watchdog:
                 engine = self._engine
                 self._pipe.send(
                     wire.Done(
-                        logs=list(engine.logs) if engine else [],
+                        logs=list(engine.console.lines) if engine else [],
                         steps=engine.steps if engine else 0,
                         script_ms=self.script_ms(),
                         failure=self._timeout_failure,
                         lines=list(engine.covered_lines) if engine else [],
-                        lost_lines=engine.lost_lines if engine else 0,
+                        lost_lines=engine.console.lost if engine else 0,
                         reusable=False,
                     )
                 )

@@ -15,6 +15,7 @@ from codecall.catalog.search.analysis import (
     family_root,
     name_parts,
     name_words,
+    split_compound,
     split_request,
     stem,
     terms,
@@ -143,3 +144,20 @@ def test_words_of_one_family_share_a_root(word: str, relative: str) -> None:
 @pytest.mark.parametrize(("word", "other"), [("real", "reality"), ("part", "party"), ("user", "us")])
 def test_other_words_do_not(word: str, other: str) -> None:
     assert family_root(stem(word)) != family_root(stem(other))
+
+
+@pytest.mark.parametrize(
+    ("word", "parts"),
+    [
+        ("getchannelinfo", ["get", "channel", "info"]),
+        ("timezone", ["timezone"]),
+        ("timezones", []),
+        ("channelx", []),
+        ("informal", []),
+        ("getgetget", ["get", "get", "get"]),
+    ],
+)
+def test_a_compound_is_split_into_the_fewest_known_words(word: str, parts: list[str]) -> None:
+    known = {"get", "channel", "info", "time", "zone", "timezone"}
+
+    assert split_compound(word, known) == ([] if word in known else parts)

@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.catalog.entries import CatalogEntry, Example
+from codecall.catalog.search.analysis import document_from_entry
+from codecall.catalog.search.evidence import absolute_score
 from codecall.catalog.search.indexer import Scores
-from codecall.catalog.search.lexical import LexicalRanker, absolute_score
+from codecall.catalog.search.lexical import LexicalRanker
 from codecall.options import SearchOptions
 from examples.crm.server import create_crm
 from tests.catalog.catalog import CATALOG, tool
@@ -340,9 +342,14 @@ def test_any_query_gives_scores_from_0_to_1(query: str) -> None:
 
 
 @settings(deadline=None)
-@given(st.floats(0, 1), st.floats(0, 1))
-def test_the_fit_is_a_share(covered: float, likeness: float) -> None:
-    assert 0 <= absolute_score(covered, likeness) <= 1
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.integers(0, 500), st.integers(1, 500))
+def test_the_fit_is_a_share_and_more_of_anything_is_no_less(
+    covered: float, likeness: float, name: float, hits: int, words: int
+) -> None:
+    def fit(*evidence: float) -> float:
+        return float(absolute_score(*(np.array([each]) for each in evidence), words)[0])  # type: ignore[arg-type]
+
+    assert 0 <= fit(0, 0, 0, 0) <= fit(covered, likeness, name, hits) <= fit(1, 1, 1, hits) <= 1
 
 
 WORDS = st.sampled_from(
@@ -418,8 +425,70 @@ def test_the_lengths_of_long_texts_add_up_the_same_in_any_order() -> None:
         assert ranker.scores(view_of(order), "alpha theta").tolist() == straight[order].tolist()
 
 
-def test_scores_show_that_nothing_fits() -> None:
-    scores = [best[0][1] if (best := found(CATALOG, sentence, RANKER)) else 0 for sentence in OFF_TOPIC]
+@pytest.mark.parametrize("others", [0, 300, 3_000])
+def test_scores_show_that_nothing_fits(others: int) -> None:
+    entries = [*CATALOG, *crowd(others)]
+    ranker = ranker_of(entries)
+    scores = [best[0][1] if (best := found(entries, sentence, ranker)) else 0 for sentence in OFF_TOPIC]
 
     assert len(OFF_TOPIC) == len(set(OFF_TOPIC)) == 60
     assert sum(score < 0.35 for score in scores) >= 54
+    requests = ("list users", "refund an order", "who am I", "commit history", "weather", "invite", "polish the lamp")
+    for request in requests[: None if others else -1]:
+        assert found(entries, request, ranker)[0][1] > THRESHOLD + 0.1, request
+
+
+def test_one_word_that_is_there_by_chance_is_less_than_all_words_of_a_short_request() -> None:
+    chance = found(CATALOG, "the weather was lovely while grandmother knitted socks", RANKER)[0]
+
+    assert chance[0] == "weather_forecast"
+    assert chance[1] < found(CATALOG, "weather", RANKER)[0][1]
+
+
+def test_names_without_separators_are_taken_apart_into_words_that_are_known() -> None:
+    entries = [
+        tool("getchannelinfo", ""),
+        tool("realtorpropertylist", "All a realtor has"),
+        tool("getcategoryinfo", ""),
+        tool("xylophonetuner", ""),
+    ]
+
+    assert names(entries, "channel information")[0] == "getchannelinfo"
+    assert names(entries, "properties of the realtor")[0] == "realtorpropertylist"
+    assert names(entries, "xylophone")[0] == "xylophonetuner"  # by its n-grams
+
+
+def test_a_word_that_many_names_have_says_little_of_a_name() -> None:
+    entries = [
+        *(tool(f"{word}_tool", "") for word in ("gift", "chart", "course", "tarot")),
+        tool("gift_paper_tool", ""),
+    ]
+
+    assert names(entries, "gift tool")[:2] == ["gift_tool", "gift_paper_tool"]
+    best, other = (dict(found(entries, "gift"))[name] for name in ("gift_tool", "gift_paper_tool"))
+    assert best > other
+
+
+def test_the_name_of_the_app_is_no_part_of_what_a_tool_is_called() -> None:
+    plain = [tool("issue", "", "github"), tool("pull", "", "github")]
+    named = [tool("github_issue", "", "github"), tool("github_pull", "", "github")]
+
+    assert document_from_entry(named[0]).name_words == document_from_entry(plain[0]).name_words == {"issu"}
+    assert document_from_entry(tool("github", "", "github")).name_words == {"github"}
+
+
+def test_a_tool_that_says_little_is_found_with_the_others_of_its_app() -> None:
+    entries = [
+        tool("arrivals", "New films on all platforms", "cinema"),
+        tool("b_info", "Details", "cinema"),
+        tool("a_info", "Details", "trains"),
+        tool("c_info", "Details", ""),
+    ]
+
+    assert names(entries, "new films, and their details")[:2] == ["arrivals", "b_info"]
+
+
+@pytest.mark.parametrize(("short", "long"), [("db", "database"), ("repo", "repository"), ("config", "settings")])
+def test_short_forms_of_the_trade_stand_for_what_they_mean(short: str, long: str) -> None:
+    assert names([*CATALOG, tool(f"x_{long}", "")], short)[0] == f"x_{long}"
+    assert names([*CATALOG, tool(f"x_{short}", "")], long)[0] == f"x_{short}"

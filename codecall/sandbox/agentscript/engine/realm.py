@@ -20,6 +20,7 @@ from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory,
 from codecall.sandbox.agentscript.diagnosis.nothing import nothing_returned
 from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.engine.bytecode import defer_collection, load
+from codecall.sandbox.agentscript.engine.console import Console
 from codecall.sandbox.agentscript.engine.heap import HeapGauge, release_memory
 from codecall.sandbox.agentscript.engine.prelude import LOCALE, NEEDS_LOCALE, REFERENCES, runtime_text
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
@@ -82,10 +83,8 @@ class Realm:
         self._clock = clock
         self.calls: list[Call] = []
         """Tool calls since they were last taken."""
-        self.logs: list[str] = []
-        """Console lines since they were last taken."""
-        self.lost_lines = 0
-        """Console lines that had no room."""
+        self.console = Console(limits)
+        """What the script prints."""
         self.covered_lines: list[int] = []
         """Lines that ran for the first time since they were last taken; only with line coverage."""
         self.outcome: ScriptOutcome | None = None
@@ -98,9 +97,6 @@ class Realm:
         """Whether a script has run in it."""
         self._raced = frozenset[int]()
         """Calls of a script that has ended, of which it wanted only the first to end."""
-        self._console_calls = 0
-        self._console_bytes = 0
-        self._console_full = False
         self._calls = CallHistory()
         self._positions: dict[str, Position | _NoPosition] = {}
         self._program: InstrumentedScript | None = None
@@ -259,24 +255,7 @@ class Realm:
         return self.ask(_decode_json(name), about, _decode_json(member))
 
     def _host_log(self, line: str) -> bool:
-        """Keep a console line, or as much of it as there is room for; whether there may be room for another."""
-        text = str(_decode_json(line))
-        limits, size = self.limits, utf8_length(text)
-        room = limits.max_console_bytes - self._console_bytes
-        whole = size <= room
-        if not whole:
-            mark = f"… [a line of {size} bytes, cut]"
-            text = text.encode()[: max(0, room - utf8_length(mark))].decode(errors="ignore")
-            text += mark if text else ""
-        if self._console_full or self._console_calls >= limits.max_console_calls or not (whole or text):
-            self._console_full = True
-            self.lost_lines += 1
-            return False
-        self._console_full = not whole
-        self._console_calls += 1
-        self._console_bytes += utf8_length(text)
-        self.logs.append(text)
-        return whole
+        return self.console.add(str(_decode_json(line)))
 
     def _host_checkpoint(self, steps: int) -> int:
         self.steps = int(steps)

@@ -1,0 +1,185 @@
+"""The texts of virtual `.pyi` files: the functions of one server, of one tool, and the documentation of one tool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.javascript import string_literal
+from codecall.catalog.pyi.types import Parameter, ResultTypes, is_name, parameters
+from codecall.catalog.typescript.comments import shorten
+from codecall.schema.model import is_uninformative
+
+JsonObject = Mapping[str, object]
+
+SUMMARY_CHARACTERS: Final = 80
+"""Characters of the description that stands behind a function; `getToolDocs` has the whole one."""
+
+_RULE: Final = f"# {'=' * 76}"
+_PLACEHOLDERS: Final = {"str": '"..."', "int": "1", "float": "1.0", "bool": "True", "dict": "{}"}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStub:
+    """A tool as a function of its server."""
+
+    function: str
+    """Its name in code."""
+    entry: CatalogEntry
+    observed: JsonObject | None = None
+    """The schema learned from its results, where it declares none."""
+
+    @property
+    def output(self) -> JsonObject | None:
+        """What is known of its results."""
+        declared = self.entry.output_schema
+        return self.observed if is_uninformative(declared) else declared
+
+    @property
+    def remark(self) -> str:
+        """How what is known of its results is known."""
+        return "observed, not declared" if is_uninformative(self.entry.output_schema) and self.observed else ""
+
+
+def server_file(server: str, stubs: Sequence[ToolStub]) -> str:
+    """The file of a server: a line for each of its tools."""
+    head = [
+        f"# {server} server tools",
+        f"# Usage: {server}.tool_name(param=value)",
+        f'# For detailed docs: use getToolDocs(server="{server}", tool="tool_name")',
+    ]
+    return _file(head, stubs)
+
+
+def tool_file(server: str, stub: ToolStub) -> str:
+    """The file of one tool."""
+    head = [
+        f"# {server}.{stub.function} tool",
+        f"# Usage: {server}.{stub.function}(param=value)",
+        f'# For detailed docs: use getToolDocs(server="{server}", tool="{stub.function}")',
+    ]
+    return _file(head, [stub])
+
+
+def _file(head: list[str], stubs: Sequence[ToolStub]) -> str:
+    types = ResultTypes()
+    lines = [_compact(stub, types) for stub in stubs]
+    classes = [line for declared in types.classes.values() for line in declared]
+    notes = ["# Some results hold more objects than are shown: print them."] if types.shortened else []
+    return "\n".join([*head, *notes, *classes, *lines])
+
+
+def _compact(stub: ToolStub, types: ResultTypes) -> str:
+    known, others = _divided(parameters(stub.entry.input_schema))
+    about = _summary(stub.entry.description or stub.entry.title or "")
+    if others:
+        listed = ", ".join(f"{string_literal(each.name)}: {each.type}" for each in others)
+        about = f"{about} (in **{{…}}: {listed})".lstrip()
+    head = f"def {stub.function}({_signature(known, others)}) -> {_result(stub, types)}:"
+    return f"{head} # {about}" if about else f"{head} ..."
+
+
+def tool_docs(server: str, stub: ToolStub) -> str:
+    """The documentation of one tool."""
+    types = ResultTypes()
+    known, others = _divided(parameters(stub.entry.input_schema))
+    result = _result(stub, types)
+    classes = [line for declared in types.classes.values() for line in declared]
+    head = [
+        _RULE,
+        f"# Documentation for {server}.{stub.function} tool",
+        _RULE,
+        "#",
+        "# USAGE INSTRUCTIONS:",
+        f"# Call tools using: result = {server}.tool_name(param=value)",
+        "# No async/await needed - calls are synchronous.",
+        "#",
+        "# CRITICAL - HANDLING RESPONSES:",
+        "# Tool responses are dicts. To avoid runtime errors:",
+        "# 1. Use print(result) to inspect the response structure first",
+        '# 2. Access dict values with brackets: result["key"] NOT result.key',
+        '# 3. Use .get() for safe access: result.get("key", default)',
+        _RULE,
+    ]
+    docstring = [*_description(stub), *_arguments([*known, *others]), *_returns(stub, result, types)]
+    example = [f"result = {server}.{stub.function}({_given(known, others)})"]
+    example.append("print(result) # Always inspect response first!")
+    if result == "dict" or result in types.classes:
+        example.append('value = result.get("key", default) # Safe access')
+    docstring += ["Example:", *(f"    {_in_docstring(line)}" for line in example)]
+    body = [f"    {line}" if line else "" for line in ('"""', *docstring, '"""', "...")]
+    return "\n".join([*head, "", *classes, f"def {stub.function}({_signature(known, others)}) -> {result}:", *body])
+
+
+def _divided(found: list[Parameter] | None) -> tuple[list[Parameter], list[Parameter]]:
+    """The parameters that can be named in code, and those that cannot; a tool that lists none takes any."""
+    if found is None:
+        return [], [Parameter("*", "Any", required=False)]
+    return [each for each in found if is_name(each.name)], [each for each in found if not is_name(each.name)]
+
+
+def _signature(known: Sequence[Parameter], others: Sequence[Parameter]) -> str:
+    parts = [f"{each.name}: {each.type}{'' if each.required else ' = None'}" for each in known]
+    return ", ".join([*parts, "**more: Any"] if others else parts)
+
+
+def _result(stub: ToolStub, types: ResultTypes) -> str:
+    return "dict" if stub.output is None else types.add(stub.function, stub.output, stub.remark)
+
+
+def _summary(description: str) -> str:
+    """The first sentence of a description, on one line."""
+    line = shorten(next(iter(description.strip().splitlines()), ""), 10 * SUMMARY_CHARACTERS)
+    sentence, stop, _ = line.partition(". ")
+    return shorten(f"{sentence}." if stop else line, SUMMARY_CHARACTERS)
+
+
+def _description(stub: ToolStub) -> Iterator[str]:
+    for line in (stub.entry.description or stub.entry.title or "").strip().splitlines():
+        yield _in_docstring(line.rstrip())
+    if stub.entry.description or stub.entry.title:
+        yield ""
+
+
+def _arguments(listed: Sequence[Parameter]) -> Iterator[str]:
+    if not listed:
+        return
+    yield "Args:"
+    for each in listed:
+        name = each.name if is_name(each.name) else string_literal(each.name)
+        about = each.description or f"{each.name} parameter"
+        yield _in_docstring(f"    {name} ({each.type}): {about} ({'required' if each.required else 'optional'})")
+    yield ""
+
+
+def _returns(stub: ToolStub, result: str, types: ResultTypes) -> Iterator[str]:
+    yield "Returns:"
+    if result == "dict":
+        yield "    dict: Response from the tool. Structure varies by tool."
+        yield "          Use print(result) to inspect the actual structure."
+    else:
+        remark = f" ({stub.remark})" if stub.remark else ""
+        more = " Some of it is not shown: use print(result)." if types.shortened else ""
+        yield f"    {result}: Response from the tool{remark}.{more}"
+    yield ""
+
+
+def _given(known: Sequence[Parameter], others: Sequence[Parameter]) -> str:
+    """What an example gives: all that is required."""
+    given = [f"{each.name}={_placeholder(each.type)}" for each in known if each.required]
+    needed = [f"{string_literal(each.name)}: {_placeholder(each.type)}" for each in others if each.required]
+    return ", ".join([*given, f"**{{{', '.join(needed)}}}"] if needed else given)
+
+
+def _placeholder(kind: str) -> str:
+    """A value of a type, for an example."""
+    if kind.startswith("Literal["):
+        return kind.removeprefix("Literal[").partition(", ")[0].removesuffix("]")
+    return "[]" if kind.startswith("list") else _PLACEHOLDERS.get(kind.partition(" | ")[0], '"..."')
+
+
+def _in_docstring(text: str) -> str:
+    """`text` within a docstring, which it cannot end."""
+    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')

@@ -1,0 +1,250 @@
+"""Writes JSON Schemas as Python types: `str`, `list[T]`, `Literal[…]`, a `TypedDict` for each object of a result."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from codecall.catalog.javascript import string_literal
+from codecall.catalog.typescript.from_schema import DetailLevel, SchemaReader
+from codecall.catalog.typescript.types import (
+    NULL,
+    ArrayType,
+    AtomicType,
+    IntersectionType,
+    MappedType,
+    ObjectType,
+    PropertyType,
+    TupleType,
+    Type,
+    TypeReference,
+    UnionType,
+    union,
+)
+
+JsonObject = Mapping[str, object]
+
+MAX_TYPED_DICTS: Final = 40
+"""Most `TypedDict`s of one result; further objects are `dict`."""
+
+_DETAIL: Final = DetailLevel(depth=10, description=0, choices=300)
+_INPUT_DETAIL: Final = DetailLevel(depth=10, description=1_000, choices=300)
+_ATOMS: Final = {
+    "string": "str",
+    "number": "float",
+    "integer": "int",
+    "boolean": "bool",
+    "null": "None",
+    "true": "Literal[True]",
+    "false": "Literal[False]",
+}
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORD: Final = re.compile(r"[A-Za-z0-9]+")
+_WHOLE: Final = re.compile(r"-?[0-9]+")
+
+
+class Parameter(NamedTuple):
+    """A parameter of a tool."""
+
+    name: str
+    type: str
+    required: bool
+    description: str = ""
+
+
+def is_name(text: str) -> bool:
+    """Whether `text` can be a name in Python and in Starlark."""
+    return _NAME.fullmatch(text) is not None and not keyword.iskeyword(text) and text != "load"
+
+
+def parameters(schema: JsonObject) -> list[Parameter] | None:
+    """The parameters of an input, required ones first, each alphabetical; None where the schema lists none."""
+    reader = SchemaReader({"type": "object", **schema}, _INPUT_DETAIL, is_input=True, integers=True)
+    root, writer = reader.read(), _TypeWriter(reader.definitions, None)
+    if isinstance(root, TypeReference):
+        root = reader.definitions[root.key]
+    if not isinstance(root, ObjectType) or (not root.properties and root.others is not None):
+        return None
+    fields = sorted(root.properties, key=lambda field: (field.optional, field.name))
+    return [Parameter(field.name, writer.parameter(field), not field.optional, field.note) for field in fields]
+
+
+class ResultTypes:
+    """The types of the results that the functions of one file give, each object a class with a name of its own."""
+
+    def __init__(self) -> None:
+        self.classes: dict[str, list[str]] = {}
+        """The lines of each class by its name; what it holds stands before it."""
+        self._same: dict[tuple[str, str], str] = {}
+        """The name of a class by what is in it, and by the name that it was to have; empty: any."""
+        self.shortened = False
+        """Whether a result has more objects than `MAX_TYPED_DICTS`."""
+
+    def add(self, function: str, schema: JsonObject, remark: str = "") -> str:
+        """The type of a result.
+
+        Args:
+            function: name of the function that gives it.
+            schema: the schema of the result.
+            remark: stands behind the names of its classes.
+        """
+        reader = SchemaReader(schema, _DETAIL, is_input=False, integers=True)
+        root = reader.read()
+        return _TypeWriter(reader.definitions, self, remark).text(root, f"{_pascal(function)}Result")
+
+    def declare(self, name: str, wanted: str, lines: list[str], *, is_definition: bool) -> str:
+        """Put in a class; the name of the one that is the same already, if there is one.
+
+        Args:
+            name: the name that is kept for it.
+            wanted: the name that it would have if no other had it.
+            lines: what it is.
+            is_definition: whether its schema has a name of its own.
+        """
+        del self.classes[name]  # behind those that it holds
+        own = re.compile(rf"\b{name}\b")
+        body = "\n".join([own.sub("", lines[0]), *(own.sub(wanted, line) for line in lines[1:])])
+        known = self._same.get(("", body)) or self._same.get((wanted, body))
+        if known is None or any(own.search(line) for declared in self.classes.values() for line in declared):
+            self.classes[name] = lines
+            self._same.setdefault(("" if is_definition else wanted, body), name)
+            return name
+        return known
+
+
+class _TypeWriter:
+    """Writes the types of one schema.
+
+    Args:
+        definitions: what its types refer to.
+        file: where classes are declared; None: objects are `dict`.
+        remark: stands behind the names of classes.
+    """
+
+    def __init__(self, definitions: Mapping[str, Type], file: ResultTypes | None, remark: str = "") -> None:
+        self._definitions = definitions
+        self._file = file
+        self._remark = f" # {remark}" if remark else ""
+        self._named: dict[str, str] = {}
+        """The types of definitions, by key; while one is written, what stands for it inside itself."""
+        self._count = 0
+
+    def parameter(self, field: PropertyType) -> str:
+        """The type of a parameter. That an optional one may be null is what its default says."""
+        members = field.type.members if isinstance(field.type, UnionType) and field.optional else (field.type,)
+        return self.text(union(member for member in members if member != NULL or len(members) == 1), "")
+
+    def text(self, item: Type, name: str) -> str:
+        """A type as Python writes it; `name` is that of the class, if it needs one."""
+        match item:
+            case AtomicType(word):
+                text = _atom(word)
+            case TypeReference(key):
+                text = self._reference(key, name)
+            case UnionType(members):
+                text = _joined(self.text(member, name) for member in members)
+            case IntersectionType(members):
+                text = self._object(_merged(members, self._definitions), name)
+            case ArrayType(of):
+                text = f"list[{self.text(of, name)}]"
+            case TupleType(items, _, rest):
+                text = f"list[{_joined(self.text(each, name) for each in (*items, *((rest,) if rest else ())))}]"
+            case MappedType(_, value):
+                text = self._object(ObjectType((), value), name)
+            case ObjectType():
+                text = self._object(item, name)
+        return text
+
+    def _reference(self, key: str, name: str) -> str:
+        if key in self._named:
+            return self._named[key]
+        item, wanted = self._definitions[key], _pascal(key.rpartition("/")[2] or name)
+        if self._file is not None and isinstance(item, ObjectType) and item.properties:
+            # It may hold itself.
+            self._named[key] = self._new_name(wanted) or "dict"
+            self._named[key] = self._declare(self._file, item, wanted, self._named[key], is_definition=True)
+            return self._named[key]
+        self._named[key] = "Any"
+        self._named[key] = self.text(item, wanted)
+        return self._named[key]
+
+    def _new_name(self, wanted: str) -> str:
+        """A name for a class that no other has, and which is taken from now on; empty: there are enough classes."""
+        file = self._file
+        if file is None or self._count >= MAX_TYPED_DICTS:
+            return ""
+        self._count += 1
+        number, name = 1, wanted
+        while name in file.classes:
+            number += 1
+            name = f"{wanted}{number}"
+        file.classes[name] = []
+        return name
+
+    def _object(self, item: ObjectType, name: str) -> str:
+        file = self._file
+        if file is not None and item.properties:
+            return self._declare(file, item, name, self._new_name(name) or "dict")
+        if file is None or item.others is None:
+            return "dict"
+        value = self.text(item.others, f"{name}Value")
+        return "dict" if value == "Any" else f"dict[str, {value}]"
+
+    def _declare(
+        self, file: ResultTypes, item: ObjectType, wanted: str, name: str, *, is_definition: bool = False
+    ) -> str:
+        if name == "dict":
+            file.shortened = True
+            return name
+        fields = [(field.name, self._field(field, wanted)) for field in item.properties]
+        return file.declare(name, wanted, self._lines(name, fields), is_definition=is_definition)
+
+    def _field(self, field: PropertyType, owner: str) -> str:
+        text = self.text(field.type, f"{owner.removesuffix('Result')}{_pascal(field.name)}")
+        return f"NotRequired[{text}]" if field.optional else text
+
+    def _lines(self, name: str, fields: list[tuple[str, str]]) -> list[str]:
+        if all(is_name(field) for field, _ in fields):
+            return [f"class {name}(TypedDict):{self._remark}", *(f"    {field}: {text}" for field, text in fields)]
+        inner = ", ".join(f"{string_literal(field)}: {text}" for field, text in fields)
+        return [f'{name} = TypedDict("{name}", {{{inner}}}){self._remark}']
+
+
+def _pascal(text: str) -> str:
+    """`text` as the name of a class: `SearchResult` for `search_result`."""
+    name = "".join(word[0].upper() + word[1:] for word in _WORD.findall(text))
+    return name if name and not name[0].isdigit() else f"T{name}"
+
+
+def _atom(word: str) -> str:
+    """A keyword or a literal of TypeScript in Python."""
+    if word.startswith('"') or _WHOLE.fullmatch(word):
+        return f"Literal[{word}]"
+    if word[:1].isdigit() or word[:1] == "-":
+        return "float"
+    return _ATOMS.get(word, "Any")
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """A union: literals are one `Literal[…]`, None is last, and Any is all there is to say."""
+    kinds = dict.fromkeys(texts)
+    if "Any" in kinds or not kinds:
+        return "Any"
+    literals = [kind.removeprefix("Literal[").removesuffix("]") for kind in kinds if kind.startswith("Literal[")]
+    others = [kind for kind in kinds if not kind.startswith("Literal[") and kind != "None"]
+    parts = ([f"Literal[{', '.join(literals)}]"] if literals else []) + others
+    return " | ".join([*parts, "None"] if "None" in kinds else parts)
+
+
+def _merged(members: Iterable[Type], definitions: Mapping[str, Type]) -> ObjectType:
+    """An intersection as one object: the properties of all that are objects."""
+    fields: dict[str, PropertyType] = {}
+    for member in members:
+        item = definitions[member.key] if isinstance(member, TypeReference) else member
+        for field in item.properties if isinstance(item, ObjectType) else ():
+            known = fields.get(field.name)
+            optional = field.optional and (known is None or known.optional)
+            fields[field.name] = PropertyType(field.name, field.type, optional)
+    return ObjectType(tuple(fields.values()))

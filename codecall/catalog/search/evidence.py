@@ -1,0 +1,92 @@
+"""What documents have of a query, and how well the best of them fit it in absolute terms."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from codecall.catalog.search.inverted_index import Floats, Ints
+
+Doubles = NDArray[np.float64]
+
+MAX_HITS = 5
+"""Words of a query that a document has: more say no more."""
+
+LONG_QUERY = 5
+"""Words from which on a query is a task rather than a remark."""
+
+
+class TermScores(NamedTuple):
+    """A word of a query, and its contribution to the score of each document."""
+
+    weight: float
+    rarity: float
+    found: Floats
+
+
+class SpellingScores(NamedTuple):
+    """The weight of each n-gram of a word of a query, and what they add to the score of each document."""
+
+    grams: dict[int, float]
+    found: Floats
+
+
+class PartScores(NamedTuple):
+    """The scores of one text, combined and by themselves."""
+
+    mixed: Floats
+    terms: list[TermScores]
+    spelling: Floats
+    name: Floats
+
+    def fit(self, documents: Ints, words: int) -> float:
+        """How well the one of these documents that fits best does so in absolute terms, 0 to 1, in a query of so many
+        words."""
+        wanted = sum(term.weight * term.rarity for term in self.terms)
+        found = np.array([term.found[documents] for term in self.terms])
+        held: Doubles = np.array([term.weight for term in self.terms]) @ found.astype(np.float64)
+        fits = absolute_score(
+            held / (wanted or 1.0),
+            self.spelling[documents],
+            self.name[documents],
+            np.count_nonzero(found, axis=0),
+            words,
+        )
+        return float(fits.max())
+
+
+def absolute_score(covered: Doubles, likeness: Floats, name: Floats, hits: NDArray[np.intp], words: int) -> Doubles:
+    """Returns how well documents fit a text, 0 to 1.
+
+    A logistic function, fitted with one catalog left out at a time on right answers to the queries of the development
+    sets, on queries of one to four words taken from tools, and on 60 sentences that have nothing to do with tools
+    (`docs/internals/benchmarks.md`).
+
+    Args:
+        covered: The share of the text's words in each document, by their rarity.
+        likeness: The cosine of n-grams.
+        name: The share of each document's name in the text.
+        hits: How many words of the text each has: one is often there by chance, four are not.
+        words: How many words the whole query has: small talk has few, and a task told in many shares few of them with
+            its tool.
+    """
+    evidence = 1.96 * covered + 1.9 * likeness + 0.32 * name + 1.22 * np.log(np.minimum(hits, MAX_HITS) + 0.5) - 2.52
+    evidence = evidence + np.log(max(1.0, words / LONG_QUERY))
+    return 1 / (1 + np.exp(-evidence))
+
+
+def spread_power(fit: float) -> float:
+    """Returns the power of the other documents' scores relative to the best, which fits so well.
+
+    What has a quarter of the best score is about at the default threshold, however well the best fits: where all fit
+    badly, the right one is often not the first.
+    """
+    return float(np.clip(np.log(max(fit, 0.01) / 0.3) / np.log(4), 0.1, 0.5))
+
+
+def relative_to_best(scores: Floats) -> Floats:
+    """Returns the scores divided by the best."""
+    best = float(scores.max(initial=0.0))
+    return scores / best if best else scores

@@ -1,0 +1,78 @@
+"""What a run waits for: the limits of its time, and the calls of its script that have no answer yet."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Final
+
+import anyio
+
+MAX_CALLS_IN_FLIGHT: Final = 20
+"""Tool calls of one script performed at the same time; the rest wait. The contract's number."""
+
+
+class RunClock:
+    """Makes the limits of a run's time stand still while a person is asked, and knows whether anything else goes on."""
+
+    __slots__ = ("_left_s", "_waits", "calls", "on_calls", "on_wait")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        """Calls of the script that have no answer yet. What the script does with an answer belongs to its call."""
+        self.on_calls: Callable[[], None] | None = None
+        """Called when that changes."""
+        self.on_wait: Callable[[int], None] | None = None
+        """Called with 1 when the run begins to wait for a person, and with -1 when it goes on."""
+        self._left_s: dict[anyio.CancelScope | asyncio.Timeout, float] = {}
+        """The limits, each with the seconds that were left of it when the clock was stopped."""
+        self._waits = 0
+
+    def attach(self, limit: anyio.CancelScope | asyncio.Timeout) -> None:
+        """Have a limit stand still from now on, which has a deadline."""
+        self._left_s[limit] = 0.0
+        if self._waits:
+            self._stop(limit)
+
+    def detach(self, limit: anyio.CancelScope | asyncio.Timeout) -> None:
+        """What the limit is for has ended."""
+        self._left_s.pop(limit, None)
+
+    def count_calls(self, change: int) -> None:
+        """The script has made so many calls, or has gone on with so many answers, if it is negative."""
+        self.calls += change
+        if self.on_calls is not None:
+            self.on_calls()
+
+    @contextmanager
+    def stopped(self) -> Generator[None]:
+        """Stand still within this context, and within every other one that is open at the same time."""
+        self._waits += 1
+        if self._waits == 1:
+            for limit in self._left_s:
+                self._stop(limit)
+            if self.on_wait is not None:
+                self.on_wait(1)
+        try:
+            yield
+        finally:
+            self._waits -= 1
+            if not self._waits:
+                for limit, left_s in self._left_s.items():
+                    _set_deadline(limit, anyio.current_time() + left_s)
+                if self.on_wait is not None:
+                    self.on_wait(-1)
+
+    def _stop(self, limit: anyio.CancelScope | asyncio.Timeout) -> None:
+        deadline = limit.deadline if isinstance(limit, anyio.CancelScope) else limit.when()
+        self._left_s[limit] = math.inf if deadline is None else deadline - anyio.current_time()
+        _set_deadline(limit, math.inf)
+
+
+def _set_deadline(limit: anyio.CancelScope | asyncio.Timeout, deadline: float) -> None:
+    if isinstance(limit, anyio.CancelScope):
+        limit.deadline = deadline
+    elif not limit.expired():
+        limit.reschedule(None if math.isinf(deadline) else deadline)

@@ -1,0 +1,271 @@
+"""Runs that wait on one instance and go on on another, through a Redis that both share."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import PythonStdioTransport
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.utilities.tests import asgi_server
+from key_value.aio.stores.redis import RedisStore
+from mcp import MCPError
+
+from codecall.approvals import handover
+from tests.approvals.conftest import ALL, DENY, ONCE, SEVERAL, Office, Person, Raw
+from tests.redis_server import RedisServer
+
+pytestmark = pytest.mark.anyio
+
+KEY = "a key that all instances have, of 32 characters and more"
+MODERN = "2026-07-28"
+SCRIPT = {
+    "script": """
+const letter = await callTool('read', {number: 3});
+const [first, second] = await Promise.all([
+  callTool('send', {to: letter}),
+  callTool('read', {number: 4}).then(number => callTool('wipe', {path: number})),
+]);
+return [first, second, await callTool('read', {number: 5})];
+"""
+}
+
+
+@pytest.fixture(scope="module")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Generator[RedisServer]:
+    server = RedisServer(Path(tmp_path_factory.mktemp("redis")))
+    server.start()
+    yield server
+    server.stop()
+
+
+class Pair:
+    """Two instances, and a client of each."""
+
+    def __init__(self, offices: list[Office], clients: list[Raw]) -> None:
+        self.one, self.two = offices
+        self.at_one, self.at_two = clients
+
+    @property
+    def done(self) -> list[str]:
+        """What all calls have done, of the first instance first."""
+        return [*self.one.done, *self.two.done]
+
+
+@asynccontextmanager
+async def pair(redis: RedisServer, approvals: Any = "writes", **options: Any) -> AsyncGenerator[Pair]:
+    async with AsyncExitStack() as stack:
+        offices: list[Office] = []
+        clients: list[Raw] = []
+        for _ in range(2):
+            store = RedisStore(url=redis.url)
+            stack.push_async_callback(store.close)
+            verifier = StaticTokenVerifier(tokens={"ann": {"client_id": "ann", "sub": "ann", "scopes": []}})
+            office = Office(approvals, auth=verifier, state_key=KEY, resume={"store": store}, **options)
+            served = await stack.enter_async_context(asgi_server(office.server))
+            handler = Person(ONCE).answer
+            client = await stack.enter_async_context(
+                served.client(auth="ann", mode=MODERN, elicitation_handler=handler)
+            )
+            offices.append(office)
+            clients.append(Raw(client))
+        yield Pair(offices, clients)
+
+
+async def test_the_run_goes_on_elsewhere_and_repeats_no_call(redis: RedisServer) -> None:
+    async with pair(redis) as both:
+        asked = await both.at_one.ask(SCRIPT)
+        assert len(asked.input_requests) == 2  # all branches wait
+        assert both.one.done == ["read 3", "read 4"]
+        answer = await both.at_two.go_on(asked, SCRIPT, ONCE, ONCE)
+        assert answer["result"] == ["sent to letter 3", "wiped letter 4", "letter 5"]
+        assert sorted(both.two.done) == ["read 5", "send letter 3", "wipe letter 4"]
+        assert [call["toolName"] for call in answer["resumed"]["calls"]] == ["read", "read"]
+        assert "no such call of yours" in await both.at_one.go_on(asked, SCRIPT, ONCE, ONCE)
+        assert both.one.done == ["read 3", "read 4"]
+
+
+async def test_the_run_goes_on_to_and_fro(redis: RedisServer) -> None:
+    script = {"script": "for (const to of ['a', 'b', 'c', 'd']) await callTool('send', {to}); return 'sent'"}
+    async with pair(redis) as both:
+        asked = await both.at_one.ask(script)
+        for client in (both.at_two, both.at_two, both.at_one):
+            asked = await client.go_on(asked, script, ONCE)
+        assert (await both.at_two.go_on(asked, script, ONCE))["result"] == "sent"
+        assert sorted(both.done) == ["send a", "send b", "send c", "send d"]
+
+
+async def test_where_it_waits_and_elsewhere_at_once_one_goes_on(redis: RedisServer) -> None:
+    async with pair(redis) as both:
+        asked = await both.at_one.ask(SCRIPT)
+        answers = await asyncio.gather(
+            *(client.go_on(asked, SCRIPT, ONCE, ONCE) for client in (both.at_one, both.at_two) for _ in range(3))
+        )
+        assert sum(isinstance(answer, dict) for answer in answers) == 1
+        assert len([text for text in both.done if text.startswith("send")]) == 1
+
+
+async def test_what_was_denied_or_allowed_in_advance_is_not_asked_for_again(redis: RedisServer) -> None:
+    script = {
+        "script": """
+          const codes = [];
+          for (const path of ['/a', '/b']) {
+            try { await callTool('wipe', {path}) } catch (error) { codes.push(error.code) }
+          }
+          for (let i = 0; i < 3; i++) await callTool('send', {to: `${i}`});
+          await callTool('wipe', {path: '/c'});
+          return [codes, await callTool('send', {to: 'last'})];"""
+    }
+    async with pair(redis) as both:
+        asked = await both.at_one.ask(script)
+        for _ in range(2):
+            asked = await both.at_one.go_on(asked, script, DENY)
+        asked = await both.at_one.go_on(asked, script, (SEVERAL, 4))
+        assert both.one.done == ["send 0", "send 1", "send 2"]
+        answer = await both.at_two.go_on(asked, script, ONCE)
+        assert answer["result"] == [["APPROVAL_DENIED", "APPROVAL_DENIED"], "sent to last"]
+        assert both.two.done == ["wipe /c", "send last"]
+
+
+async def test_the_question_ahead_moves_too(redis: RedisServer) -> None:
+    script: dict[str, Any] = {
+        "script": "await callTool('send', {to: 'a'}); return callTool('wipe', {path: codecallContext.path})",
+        "context": {"path": "/a"},
+    }
+    async with pair(redis, {"rules": "writes", "ask_first": True}) as both:
+        asked = await both.at_one.ask(script)
+        again = await both.at_two.go_on(asked, script, (ALL, {"calls-1": 1, "calls-2": 0}))
+        assert both.done == ["send a"]
+        assert (await both.at_one.go_on(again, script, ONCE))["result"] == "wiped /a"
+        assert both.one.done == ["wipe /a"]
+
+
+@pytest.mark.parametrize(
+    ("script", "made", "expected"),
+    [
+        # Another call than before, which is not made.
+        ("await callTool('read', {number: N}); return callTool('send', {to: 'ann'})", "read", ["read"]),
+        # A call is left out.
+        ("if (N === 1) await callTool('read', {number: 9}); return callTool('send', {to: 'ann'})", None, ["read"]),
+        # It waits for something else.
+        ("return callTool(N === 1 ? 'send' : 'wipe', N === 1 ? {to: 'ann'} : {path: '/'})", "wipe", []),
+    ],
+)
+async def test_a_script_that_takes_another_path_stops_with_the_difference(
+    redis: RedisServer, script: str, made: str | None, expected: list[str]
+) -> None:
+    ask = {"script": f"let N = 2; try {{ await callTool('look', {{}}) }} catch (error) {{ N = 1 }}\n{script}"}
+    async with pair(redis) as both:
+
+        def broken() -> str:
+            """Look."""
+            raise LookupError
+
+        def works() -> str:
+            """Look."""
+            return "seen"
+
+        # A call that failed is made again.
+        both.one.server.tool(broken, name="look", annotations={"readOnlyHint": True})
+        both.two.server.tool(works, name="look", annotations={"readOnlyHint": True})
+        asked = await both.at_one.ask(ask)
+        before = list(both.done)
+        error = (await both.at_two.go_on(asked, ask, ONCE))["error"]
+        assert error["code"] == "RUN_DIVERGED"
+        details = error["details"]
+        assert (details["made"] and details["made"]["name"], details["expected"]) == (made, expected)
+        assert both.done == before
+
+
+async def test_a_store_that_fails_lets_nobody_go_on_twice(redis: RedisServer) -> None:
+    async with pair(redis) as both:
+        asked = await both.at_one.ask(SCRIPT)
+        redis.freeze()
+        try:
+            for client in (both.at_one, both.at_two):
+                assert "does not answer" in await client.go_on(asked, SCRIPT, ONCE, ONCE)
+        finally:
+            redis.thaw()
+        assert (await both.at_one.go_on(asked, SCRIPT, ONCE, ONCE))["status"] == "ok"
+
+
+async def test_an_instance_lets_go_of_a_run_that_another_goes_on_with(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handover, "LOOK_S", 0.05)
+    async with pair(redis) as both:
+        approvals = both.one.plugin._now.runtime.approvals
+        assert approvals is not None
+        asked = await both.at_one.ask(SCRIPT)
+        (waiting,) = approvals.rounds._waiting.values()
+        assert (await both.at_two.go_on(asked, SCRIPT, ONCE, ONCE))["status"] == "ok"
+        with pytest.raises(asyncio.CancelledError):
+            await waiting.task
+        assert len(approvals.rounds) == 0
+
+
+async def test_a_state_of_another_caller_or_of_other_arguments_is_not_used_up(redis: RedisServer) -> None:
+    async with pair(redis) as both:
+        asked = await both.at_one.ask(SCRIPT)
+        with pytest.raises(MCPError, match="requestState"):
+            await both.at_two.go_on(asked, {"script": "return 1"}, ONCE)
+        assert (await both.at_two.go_on(asked, SCRIPT, ONCE, ONCE))["status"] == "ok"
+
+
+SERVER = """
+import os
+from pathlib import Path
+from fastmcp import FastMCP
+from key_value.aio.stores.redis import RedisStore
+from mcp.server.request_state import RequestStateSecurity
+from codecall import CodeCallPlugin
+
+mcp = FastMCP("office", request_state_security=RequestStateSecurity(keys=[os.environ["STATE_KEY"]]))
+
+@mcp.tool
+def send(to: str) -> int:
+    with (Path(__file__).parent / "sent").open("a") as file:
+        file.write(to + " ")
+    return os.getpid()
+
+CodeCallPlugin.init(
+    approvals="writes", resume={"store": RedisStore(url=os.environ["REDIS_URL"])}, pool={"min_workers": 0}
+).install(mcp)
+mcp.run(show_banner=False)
+"""
+
+
+async def test_the_run_of_a_process_that_was_killed_goes_on_in_another_over_stdio(
+    redis: RedisServer, tmp_path: Path
+) -> None:
+    program = tmp_path / "server.py"
+    program.write_text(SERVER, encoding="utf-8")
+    environment = {**os.environ, "REDIS_URL": redis.url, "STATE_KEY": KEY}
+    script = {"script": "const pids = []; for (const to of ['a', 'b', 'c']) pids.push(await callTool('send', {to}));"}
+    script["script"] += "return pids"
+
+    def transport() -> PythonStdioTransport:
+        return PythonStdioTransport(program, python_cmd=sys.executable, keep_alive=False, env=environment)
+
+    handler = Person(ONCE).answer
+    async with Client(transport(), mode=MODERN, elicitation_handler=handler) as client:
+        first = Raw(client)
+        asked = await first.ask(script)
+        asked = await first.go_on(asked, script, ONCE)
+        pid = (await client.call_tool("send", {"to": "x"})).data
+        os.kill(pid, signal.SIGKILL)
+    async with Client(transport(), mode=MODERN, elicitation_handler=handler) as client:
+        second = Raw(client)
+        asked = await second.go_on(asked, script, ONCE)
+        answer = await second.go_on(asked, script, ONCE)
+    assert (tmp_path / "sent").read_text().split() == ["a", "x", "b", "c"]
+    assert answer["result"][0] == pid
+    assert pid not in answer["result"][1:]
