@@ -280,12 +280,10 @@ class ToolCallError(CodeCallError):
         return {**self.subject(), "details": self.details, "retryAfterMs": self.retry_after_ms}
 
     def subject(self) -> dict[str, str]:
-        """Returns what was called: `toolName`, and the same as `resource` or `prompt`; only `result` or
-        `extract` for these."""
+        """Returns what was called: `toolName`, with `resource` or `prompt`; only `result` or `extract` for these."""
         if self.called in ("result", "extract"):
             return {self.called: self.tool_name}
-        names = {"toolName": self.tool_name}
-        return names if self.called == "tool" else {**names, self.called: self.tool_name}
+        return {"toolName": self.tool_name} | ({} if self.called == "tool" else {self.called: self.tool_name})
 
 
 class ToolNotFoundError(ToolCallError):
@@ -347,16 +345,14 @@ class ExtractionFailedError(ToolCallError):
 
 
 class RunDivergedError(ToolCallError):
-    """A run that waited for a person went on from its record, and its script made another call than before, which was
-    not made. It ends the script; `details` has that call and those that were expected."""
+    """A run that went on from its record came to another call than before, which was not made; `details` has both."""
 
     code = "RUN_DIVERGED"
     ends_script = True
 
 
 class ApprovalRequiredError(ToolCallError):
-    """A rule asks a person for the call, and nobody could be asked or nobody answered. It ends the script; `details`
-    has the calls in question."""
+    """A rule asks a person for the call, and nobody answered. It ends the script; `details` has the calls in question."""
 
     code = "APPROVAL_REQUIRED"
     ends_script = True

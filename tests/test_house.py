@@ -27,7 +27,6 @@ MAX_LINES = 600
 SOFT_LINES = 400
 """Above it a file says in `LONG` why it is one."""
 LONG: dict[str, str] = {
-    "codecall.composite.run": "one run from its first step to its last, with what each way to end means to the others",
     "codecall.sandbox.enclave": "the enclave and the runs that it has in flight",
     "codecall.approvals.gate": "every step of a call through the gate, and the texts of what keeps it from being made",
     "codecall.calls.broker": "one call from its rules to its value, and the task that it runs in",
@@ -160,7 +159,8 @@ HOUSE = {
     "traces": Row(f"{SHARED} audit"),
     "client": Row(f"{SHARED} gateway plugin sandbox.languages", f"{MCP} langchain_core"),
     "cli": Row(
-        f"{SHARED} audit.sinks composite gateway plugin sandbox server telemetry testing.recording traces",
+        f"{SHARED} approvals.desk audit.sinks composite gateway plugin sandbox server telemetry testing.recording "
+        "traces",
         "anyio cyclopts fastmcp platformdirs rich yaml",
     ),
 }

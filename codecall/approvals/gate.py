@@ -27,6 +27,7 @@ from mcp_types import ElicitRequest, InputRequest, InputRequiredResult, InputRes
 from codecall.approvals import ahead
 from codecall.approvals.approver import call_approver
 from codecall.approvals.asking import ANSWERS, Channel, Unanswered, can_answer, form_for, form_of, read_answer
+from codecall.approvals.desk import in_thread
 from codecall.approvals.flows import NO_FLOW, FlowRules, FlowRuling, ValueFlow
 from codecall.approvals.grants import GrantKey
 from codecall.approvals.handover import GivenAnswers, call_identity
@@ -156,8 +157,12 @@ class CallGate(RunObserver):
 
     def end(self) -> None:
         """The run has ended, and with it what was allowed for it alone."""
-        if self._granted:
-            self._service.grants.end_run(self._identity.run_id)
+        if not self._granted:
+            return
+        if (desk := self._service.desk) is not None:
+            ids = [grant.id for grant in self._service.grants.of_run(self._identity.run_id)]
+            in_thread(desk.forget_grants, ids)
+        self._service.grants.end_run(self._identity.run_id)
 
     def keep_record(self, memory: CallMemory) -> None:
         """The calls of the run are recorded, so that another instance can go on with it."""
@@ -311,6 +316,10 @@ class CallGate(RunObserver):
             shown=shown,
             digest=digest,
         )
+        if (desk := self._service.desk) is not None:
+            granted = self._service.grants.of_tool(key)
+            for withdrawn in await to_thread.run_sync(desk.withdrawn, granted) if granted else ():
+                self._service.grants.revoke(withdrawn)
         if self._use_grant(key, call, request):
             return None
         self._open[id(request)] = request
@@ -327,7 +336,7 @@ class CallGate(RunObserver):
                     fixed=await self._foresight.fixed(entry.name, line, arguments),
                 )
                 by: By = "approver"
-                decision = await self._ask_operator(request)
+                decision = await self._ask_operator(request, key)
                 if decision is None and not self._batches:
                     decision, by = await self._ask_client(request, key), "client"
                 if decision is not None:
@@ -344,7 +353,10 @@ class CallGate(RunObserver):
     def _grant(self, key: GrantKey, **bounds: Any) -> str:
         """Keep what a person has allowed; the id of the grant."""
         self._granted = True
-        return self._service.grants.add(key, **bounds).id
+        grant = self._service.grants.add(key, **bounds)
+        if (desk := self._service.desk) is not None:
+            in_thread(desk.keep_grant, grant)
+        return grant.id
 
     def _use_grant(self, key: GrantKey, call: CallInput, request: ApprovalRequest) -> bool:
         grant = self._service.grants.take(key, call)
@@ -356,16 +368,27 @@ class CallGate(RunObserver):
     def _batches(self) -> bool:
         return self._others is not None and self._others.batches
 
-    async def _ask_operator(self, request: ApprovalRequest) -> Decision | None:
-        """The decision of the operator's function; None if there is none."""
-        approver = self._service.options.approver
-        return await self._wait(request, call_approver(approver, request)) if approver is not None else None
+    async def _ask_operator(self, request: ApprovalRequest, key: GrantKey) -> Decision | None:
+        """The decision of the operator: that of their function, or else one in their folder; None if there is none."""
+        approver, desk = self._service.options.approver, self._service.desk
+        decision = await self._wait(request, call_approver(approver, request)) if approver is not None else None
+        if decision is None and desk is not None:
+            decision = await to_thread.run_sync(desk.decision, key, request.digest)
+        return decision
 
     async def _ask_client(self, request: ApprovalRequest, key: GrantKey) -> Decision:
         """The decision of the person at the client."""
         options = self._service.options
         if self._channel is None:
-            raise self._required(request, "nobody can be asked, since this client does not support elicitation")
+            error = self._required(request, "nobody can be asked, since this client does not support elicitation")
+            if (desk := self._service.desk) is not None and (
+                waiting := await to_thread.run_sync(desk.ask, request, key)
+            ):
+                error.hint = (
+                    f"The operator may allow it: `codecall approvals allow {waiting}`, in the server's folder of "
+                    "approvals. Then make the call again, with `resumeFrom` where runs are kept."
+                )
+            raise error
         if len(request.shown) > MAX_SHOWN_CHARS:
             raise self._denied(
                 request,

@@ -116,6 +116,10 @@ class Grants:
         """The grants of one run."""
         return [grant for grant in self.list() if grant.lifetime == "run" and grant.key.run_id == run_id]
 
+    def of_tool(self, key: GrantKey) -> Sequence[Grant]:
+        """The grants of a caller for a tool."""
+        return [*self._by_tool.get((key.caller, key.tool), {}).values()]
+
     def take(self, key: GrantKey, call: CallInput) -> Grant | None:
         """Use a grant for one call: the grant, or None if there is none for it."""
         now = self._clock()

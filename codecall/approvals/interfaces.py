@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from codecall.approvals.desk import Desk
 from codecall.approvals.grants import Grants
 from codecall.approvals.options import ApprovalOptions
 from codecall.approvals.rules import RuleSet
@@ -33,6 +34,11 @@ class Approvals(Protocol):
     @property
     def audit(self) -> Audit:
         """The record of runs."""
+        ...
+
+    @property
+    def desk(self) -> Desk | None:
+        """Where the operator decides; None: nowhere."""
         ...
 
     def wait(self, run_id: str) -> AbstractContextManager[bool]:

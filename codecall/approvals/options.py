@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Required, TypeAlias, TypedDict, cast
 
 from pydantic import BeforeValidator, Field
@@ -87,6 +89,9 @@ class ApprovalOptions(Options):
     ask_first: bool = False
     """Whether the person at the client is asked before a script's first call, in one question for all calls that its
     text names and that a rule may ask for. Calls beyond what was allowed then are asked for when they are made."""
+    folder: Annotated[Path | None, Field(strict=False)] = None
+    """A folder in which calls that nobody could be asked for wait for a decision of the operator, and what was allowed
+    in advance can be withdrawn: `codecall approvals --folder …`. None: there is none."""
     wait_s: float = Field(default=600.0, gt=0, le=86_400)
     """Seconds that a question may wait for its answer. The time limits of the script stand still meanwhile."""
     max_waiting: int = Field(default=20, ge=1, le=10_000)
@@ -151,6 +156,7 @@ class ApprovalDict(TypedDict, total=False):
     approver: Callable[[Any], Any] | None
     ask_client: bool
     ask_first: bool
+    folder: str | os.PathLike[str] | None
     wait_s: float
     max_waiting: int
     max_questions: int

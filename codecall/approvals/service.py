@@ -11,6 +11,7 @@ from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 
 from codecall.approvals.asking import Channel, RequestChannel, can_be_asked, can_elicit, can_sample, is_modern
+from codecall.approvals.desk import Desk
 from codecall.approvals.flows import FlowRules
 from codecall.approvals.gate import CallGate, follow_values
 from codecall.approvals.grants import Grants
@@ -51,6 +52,7 @@ class ApprovalService:
         self.audit = audit
         self.rules = RuleSet(options.rules)
         self.flows = FlowRules(flows) if flows else None
+        self.desk = Desk(options.folder.expanduser()) if options.folder is not None else None
         self.grants = Grants(options.run_grant_s, options.session_grant_s)
         self.rounds = RoundTrips(self.grants, WaitingRuns(store, options.wait_s) if store is not None else None)
         self._waiting: Counter[str] = Counter()

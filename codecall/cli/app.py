@@ -29,6 +29,7 @@ COMMANDS: Final = (
     ("describe", SERVERS, "Show schemas and examples of tools."),
     ("savings", SERVERS, "Count the tokens of listing all tools against those of CodeCall."),
     ("refresh", SERVERS, "List the servers' tools anew, and say what has changed."),
+    ("approvals", SERVERS, "Decide about calls that wait for a person, and withdraw what was allowed."),
     ("run", SCRIPTS, "Run a script over the servers' tools."),
     ("check", SCRIPTS, "Say what is wrong with scripts or composite tools, without running them."),
     ("composite", SCRIPTS, "List, check or run composite tools: workflows that are served as tools."),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -18,7 +17,6 @@ import msgspec
 from codecall.composite.arguments import argument_problems, render_arguments
 from codecall.composite.calls import WorkflowCalls
 from codecall.composite.definition import (
-    MAX_DELAY_FACTOR,
     MAX_PARALLEL_STEPS,
     MISSING,
     AnyStep,
@@ -29,21 +27,13 @@ from codecall.composite.definition import (
     Workflow,
 )
 from codecall.composite.elicitation import Answer, Asker, Question
-from codecall.composite.failures import WorkflowError
+from codecall.composite.failures import WorkflowError, delay_s, ends_run, may_pass
 from codecall.composite.outputs import StepOutput, build_output
 from codecall.composite.templates import TemplateBudget, may_be_slow, render
 from codecall.errors import (
-    AccessDeniedError,
-    ApprovalDeniedError,
     CodeCallError,
-    FlowDeniedError,
-    InputRequiredError,
-    InvalidInputError,
-    RateLimitedError,
     ScriptTimeoutError,
-    TaskStartedError,
     ToolCallError,
-    ToolNotFoundError,
     ToolTimeoutError,
 )
 from codecall.jsonio.decode import read_json
@@ -56,17 +46,6 @@ Status = Literal["completed", "failed", "skipped"]
 
 LARGE_CHARS: Final = 256 * 1024
 """Characters of outputs above which templates are rendered off the event loop."""
-
-_NOT_RETRIED: Final = (
-    AccessDeniedError,
-    ApprovalDeniedError,
-    FlowDeniedError,
-    InputRequiredError,
-    InvalidInputError,
-    TaskStartedError,
-    ToolNotFoundError,
-)
-"""Failures that another attempt would meet again."""
 
 
 class StepOutcome(NamedTuple):
@@ -257,7 +236,7 @@ class WorkflowRun:
                 case ElicitationStep():
                     return await self._elicitation_step(step)
         except CodeCallError as error:
-            if self._workflow.goes_on_after(step) and not _ends_run(error):
+            if self._workflow.goes_on_after(step) and not ends_run(error):
                 return StepOutcome("failed", step.default_results, error)
             self.failed_step = self.failed_step or step.id
             self._ended_early[step.id] = "failed"
@@ -283,9 +262,9 @@ class WorkflowRun:
                 text = await self._call(step, arguments)
                 break
             except ToolCallError as error:
-                if attempt == attempts or isinstance(error, _NOT_RETRIED) or _ends_run(error):
+                if attempt == attempts or not may_pass(error):
                     raise
-                await asyncio.sleep(_delay_s(step.on_error.retry_delay_s, attempt, error))
+                await asyncio.sleep(delay_s(step.on_error.retry_delay_s, attempt, error))
         return StepOutcome("completed", await _decode(text), json_text=text)
 
     async def _call(self, step: ToolStep, arguments: JsonObject) -> str:
@@ -315,7 +294,7 @@ class WorkflowRun:
                     text = await self._call(step.step, await self._off_loop(render_all, step.step.templates()))
                 except CodeCallError as error:
                     entry.update(status="failed", error=error.message)
-                    if step.on_error.action != "continue" or _ends_run(error):
+                    if step.on_error.action != "continue" or ends_run(error):
                         raise
                 else:
                     entry.update(status="completed", output=await _decode(text))
@@ -399,19 +378,6 @@ def _answered(step: ElicitationStep, answer: Answer) -> StepOutcome:
             hint="Nothing after that step was done. Run the tool again if the person has changed their mind.",
         )
     return StepOutcome("completed", value, skips_rest=follows == "skip_remaining")
-
-
-def _ends_run(error: CodeCallError) -> bool:
-    """Whether a failure ends the run whatever `onError` says: a person has to decide first, or wants it to end."""
-    return isinstance(error, ToolCallError) and error.ends_script
-
-
-def _delay_s(first_s: float, attempt: int, error: ToolCallError) -> float:
-    """Seconds before the attempt after number `attempt`, which failed with `error`."""
-    delay = min(first_s * 2.0 ** (attempt - 1), first_s * MAX_DELAY_FACTOR) * random.uniform(0.5, 1.0)  # noqa: S311
-    if isinstance(error, RateLimitedError) and error.retry_after_ms is not None:
-        return min(max(delay, error.retry_after_ms / 1000), first_s * MAX_DELAY_FACTOR)
-    return delay
 
 
 async def _decode(text: str) -> object:

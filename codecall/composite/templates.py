@@ -225,7 +225,7 @@ def _plain(text: str, data: Mapping[str, object]) -> str | None:
         for name in part or ():
             if not isinstance(value, dict) or name not in value:
                 return None
-            value = cast("dict[str, object]", value)[name]
+            value = value[name]  # pyright: ignore[reportUnknownVariableType]
         if isinstance(value, bool):
             found.append("true" if value else "false")
         elif isinstance(value, str) or (isinstance(value, int) and abs(value) < _MAX_PLAIN):

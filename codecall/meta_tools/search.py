@@ -38,30 +38,44 @@ _TEXT: JsonObject = {"type": "string"}
 _COUNT: JsonObject = {"type": "integer", "minimum": 0}
 _TEXTS: JsonObject = {"type": "array", "items": _TEXT}
 
+
+def _hit(**more: JsonObject) -> JsonObject:
+    """The schema of a hit, with required keys besides those that every hit has."""
+    return {
+        "type": "object",
+        "properties": {
+            "name": _TEXT,
+            "kind": {"enum": list(KINDS)},
+            **more,
+            "title": _TEXT,
+            "description": _TEXT,
+            "score": {"type": "number", "minimum": 0, "maximum": 1},
+            "matchedQueries": _TEXTS,
+            "inputSchema": {"type": "object"},
+            "outputSchema": {"type": ["object", "null"]},
+            "observedOutput": {"type": "object", "description": "Seen, not declared"},
+            "annotations": {"type": "object"},
+            "typescript": _TEXT,
+            "starlark": _TEXT,
+        },
+        "required": ["name", *more, "score"],
+    }
+
+
 OUTPUT_SCHEMA: JsonObject = {
     "type": "object",
     "properties": {
         "types": {**_TEXT, "description": "What the declarations of several tools share"},
-        "tools": {
+        "tools": {"type": "array", "items": _hit(appId=_TEXT)},
+        "groups": {
             "type": "array",
             "items": {
                 "type": "object",
                 "properties": {
-                    "name": _TEXT,
-                    "kind": {"enum": list(KINDS)},
                     "appId": _TEXT,
-                    "title": _TEXT,
-                    "description": _TEXT,
-                    "score": {"type": "number", "minimum": 0, "maximum": 1},
-                    "matchedQueries": _TEXTS,
-                    "inputSchema": {"type": "object"},
-                    "outputSchema": {"type": ["object", "null"]},
-                    "observedOutput": {"type": "object", "description": "Seen, not declared"},
-                    "annotations": {"type": "object"},
-                    "typescript": _TEXT,
-                    "starlark": _TEXT,
+                    "tools": {"type": "array", "items": _hit()},
                 },
-                "required": ["name", "appId", "score"],
+                "required": ["appId", "tools"],
             },
         },
         "totalIndexed": _COUNT,
@@ -84,11 +98,13 @@ OUTPUT_SCHEMA: JsonObject = {
         "moreApps": {**_TEXTS, "description": "Ids of further apps"},
         "warnings": _TEXTS,
     },
-    "required": ["tools", "totalIndexed"],
+    "required": ["totalIndexed"],
+    "anyOf": [{"required": ["tools"]}, {"required": ["groups"]}],
 }
-"""The answer: `apps` comes with an overview and wherever nothing matches, `suggestions` with queries nothing fits,
-`matchedQueries`, those that an entry fits best, with several queries, `kind` with `filter.kinds`, the schemas with
-detail `full`, `typescript` and `types` with detail `typescript`, `starlark`, how a script calls it, in `find_tool`."""
+"""The answer: `groups` comes in place of `tools` with `groupBy`, without the `appId` of each hit; `apps` comes with an
+overview and wherever nothing matches, `suggestions` with queries nothing fits, `matchedQueries`, those that an entry
+fits best, with several queries, `kind` with `filter.kinds`, the schemas with detail `full`, `typescript` and `types`
+with detail `typescript`, `starlark`, how a script calls it, in `find_tool`."""
 
 
 class SearchTool(MetaTool):
@@ -116,7 +132,7 @@ class SearchTool(MetaTool):
         kinds = parsed.filter.kinds if parsed.filter else None
         index = await self._runtime.index.get()
         from codecall.meta_tools.search_request import SearchRequest  # loaded with the index
-        from codecall.meta_tools.search_results import match_documents
+        from codecall.meta_tools.search_results import group_by_app, match_documents
 
         entries = await self._entries(context, view, kinds)
         if self._own_name is not None and (kinds is None or "tool" in kinds):  # `find_tool`: it finds scripts as well
@@ -131,6 +147,8 @@ class SearchTool(MetaTool):
         found = await anyio.to_thread.run_sync(render, limiter=search_threads()) if detail == "typescript" else render()
         if self._own_name is not None:
             await add_call_forms(found["tools"], view)
+        if parsed.group_by == "app":
+            found = group_by_app(found)
         return tool_result_from_catalog({**found, **request.body})
 
     @property

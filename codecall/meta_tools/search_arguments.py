@@ -44,7 +44,7 @@ def input_schema(options: PluginOptions) -> JsonObject:
                 "type": "object",
                 "properties": {
                     "appIds": _TEXTS,
-                    "tags": {**_TEXTS, "description": "Only with one of these tags"},
+                    "tags": _TEXTS,
                     "kinds": {
                         "type": "array",
                         "items": {"type": "string", "enum": list(KINDS)},
@@ -53,6 +53,7 @@ def input_schema(options: PluginOptions) -> JsonObject:
                 },
                 "additionalProperties": False,
             },
+            "groupBy": {"enum": ["app"]},
             "excludeToolNames": _TEXTS,
             "minScore": {
                 "type": "number",
@@ -103,6 +104,7 @@ class SearchArguments(Arguments):
     ]
     top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K)] | None = None
     filter: SearchFilter | None = None
+    group_by: Literal["app"] | None = None
     exclude_tool_names: list[str] | None = None
     min_score: Annotated[float, Field(ge=0, le=1)] | None = None
     detail: Detail | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice, zip_longest
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from codecall.catalog.entries import CatalogEntry, Kind
 from codecall.catalog.search.index import Hit
@@ -60,6 +60,17 @@ def match_documents(
     for document, text in zip(documents, texts, strict=True):
         document["typescript"] = text
     return {"types": types, "tools": documents} if types else {"tools": documents}
+
+
+def group_by_app(found: JsonObject) -> JsonObject:
+    """What `match_documents` returned, with `groups` in place of `tools`: those of one app together, still best first,
+    and first the app of the best."""
+    groups: dict[object, list[JsonObject]] = {}
+    for document in cast("list[JsonObject]", found["tools"]):
+        app = document["appId"]
+        groups.setdefault(app, []).append({key: value for key, value in document.items() if key != "appId"})
+    rest = {key: value for key, value in found.items() if key != "tools"}
+    return {**rest, "groups": [{"appId": app, "tools": documents} for app, documents in groups.items()]}
 
 
 def _document(

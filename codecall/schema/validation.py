@@ -149,11 +149,27 @@ def _expected(path: Sequence[str], schema: JsonObject) -> str:
 def _types(field: JsonObject, schema: JsonObject) -> list[str]:
     kind = field.get("type")
     if isinstance(kind, str):
-        return [kind]
+        return [_type_name(kind, field, schema)]
     if isinstance(kind, list):
-        return [str(item) for item in cast("list[object]", kind)]
+        return [_type_name(str(item), field, schema) for item in cast("list[object]", kind)]
     named = [name for item in _members(field, schema) if "anyOf" not in item for name in _types(item, schema)]
     return list(dict.fromkeys(named))
+
+
+_FORMATS: Final[Mapping[object, str]] = {
+    "date": "date, YYYY-MM-DD",
+    "date-time": "date and time, YYYY-MM-DDThh:mm:ssZ",
+    "time": "time, hh:mm:ss",
+}
+"""How a text of such a format is written (RFC 3339)."""
+
+
+def _type_name(kind: str, field: JsonObject, schema: JsonObject) -> str:
+    if kind == "string":
+        stated = field.get("format")
+        return _FORMATS.get(stated, kind) if isinstance(stated, str) else kind
+    item = resolve(_object(field.get("items")), schema).get("type") if kind == "array" else None
+    return f"{item}[]" if isinstance(item, str) else kind
 
 
 def _choices(field: JsonObject, schema: JsonObject) -> list[object]:
@@ -409,7 +425,7 @@ def _is_wrong_type(value: object, place: JsonObject) -> bool:
     if isinstance(value, (dict, list)):
         return types <= _SCALARS
     if isinstance(value, str):
-        return types <= _NUMBERS and "format" not in place and types != {"null"} and not _may_be_number(value)
+        return types <= _NUMBERS and "format" not in place and not _may_be_number(value)
     return isinstance(value, (bool, int, float)) and types.isdisjoint(_SCALARS)
 
 

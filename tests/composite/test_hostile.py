@@ -12,6 +12,7 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import TextContent
 
 from codecall import CodeCallPlugin
+from codecall.audit.events import RunDetails
 from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 from tests.composite.documents import Stubs
@@ -75,7 +76,11 @@ async def test_work_on_large_outputs_leaves_time_for_others(name: str):
     stubs.add("big", answer=answer)
     with count_loop_turns() as turns:
         watch = Watch(turns)
-        audit = {"watchers": [lambda _run: watch]}
+
+        def observe(_run: RunDetails) -> Watch:
+            return watch
+
+        audit = {"watchers": [observe]}
         CodeCallPlugin.init(composite_tools=[flow(step)], audit=audit).install(stubs.server)
         async with Client(stubs.server) as client:
             result = await client.call_tool("flow", {}, raise_on_error=False)

@@ -248,6 +248,25 @@ async def test_kinds_that_are_none_are_refused(shop: Any) -> None:
     assert "filter.kinds.0" in await shop.refusal("codecall:search", query="x", filter={"kinds": ["tools"]})
 
 
+async def test_hits_are_grouped_by_app_when_asked_for(shop: Any) -> None:
+    plain = await shop.ask("codecall:search", query=["list users", "refund", "get a user"], topK=5)
+    grouped = await shop.ask("codecall:search", query=["list users", "refund", "get a user"], topK=5, groupBy="app")
+    assert "tools" not in grouped
+    assert grouped["totalIndexed"] == plain["totalIndexed"]
+    apps = [group["appId"] for group in grouped["groups"]]
+    assert apps == list(dict.fromkeys(tool["appId"] for tool in plain["tools"]))
+    assert "users" in apps
+    for group in grouped["groups"]:
+        here = [tool for tool in plain["tools"] if tool["appId"] == group["appId"]]
+        assert [{**tool, "appId": group["appId"]} for tool in group["tools"]] == here
+    overview = await shop.ask("codecall:search", query="", groupBy="app")
+    assert {group["appId"] for group in overview["groups"]} == {app["appId"] for app in overview["apps"]}
+    declared = await shop.ask("codecall:search", query="list users", groupBy="app", detail="typescript")
+    assert "users_list" in declared["groups"][0]["tools"][0]["typescript"]
+    nothing = await shop.ask("codecall:search", query="xylophone", groupBy="app")
+    assert nothing["groups"] == []
+
+
 async def test_details(shop: Any) -> None:
     async def first(detail: str) -> dict[str, Any]:
         return (await shop.ask("codecall:search", query="list users", detail=detail))["tools"][0]

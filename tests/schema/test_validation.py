@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from codecall.schema.partial import PartialArray, PartialObject, Unknown
-from codecall.schema.validation import MAX_STEPS, RULES, find_missing, find_violations, violation_problems
+from codecall.schema.validation import (
+    MAX_STEPS,
+    RULES,
+    describe_parameters,
+    find_missing,
+    find_violations,
+    violation_problems,
+)
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -21,6 +28,7 @@ SCHEMA: dict[str, Any] = {
         "level": {"enum": [1, 2.5, None]},
         "odd": {"type": "string", "if": {}},
         "share": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+        "state": {"anyOf": [{"enum": ["open", "won"], "type": "string"}, {"type": "null"}]},
         "either": {"anyOf": [{"type": "object", "required": ["b"], "properties": {"a": {}}}, {"type": "null"}]},
     },
     "required": ["id", "limit"],
@@ -41,6 +49,7 @@ WRONG: list[tuple[str, dict[str, object], list[tuple[str, str]]]] = [
     ("missing", {"id": 1, "filter": {}}, [("filter.min", "Field required")]),
     ("choice", {"id": 1, "stage": "lost"}, [("stage", "Not one of the allowed values")]),
     ("choice", {"id": 1, "level": 3}, [("level", "Not one of the allowed values")]),
+    ("choice", {"id": 1, "state": "opn"}, [("state", "Fits none of the forms this may have")]),
     ("type", {"id": "five"}, [("id", "Wrong type")]),
     (
         "type",
@@ -131,3 +140,22 @@ def test_only_so_much_is_looked_at() -> None:
     schema = {"properties": {"a": {"items": {"type": "string"}}}}
     assert find_violations({"a": [{}] * 10}, schema)
     assert find_violations({"a": [{}] * MAX_STEPS}, schema) == []
+
+
+@pytest.mark.parametrize("value", ["open", " Won ", None, "", "null"])
+def test_what_may_be_nothing_may_be_written_as_nothing(value: object) -> None:
+    assert find_violations({"id": 1, "state": value}, SCHEMA) == []
+
+
+def test_parameters_say_how_dates_and_lists_are_written() -> None:
+    properties = {
+        "start": {"type": "string", "format": "date"},
+        "at": {"anyOf": [{"type": "string", "format": "date-time"}, {"type": "null"}]},
+        "mail": {"type": "string", "format": "email"},
+        "who": {"type": "array", "items": {"type": "string"}},
+        "rows": {"type": "array"},
+    }
+    assert describe_parameters({"type": "object", "properties": properties, "required": ["start"]}) == (
+        "Valid parameters (* = required): start* (date, YYYY-MM-DD), "
+        "at (date and time, YYYY-MM-DDThh:mm:ssZ | null), mail (string), who (string[]), rows (array)."
+    )

@@ -213,7 +213,7 @@ class IndexedDocument(NamedTuple):
     words: dict[str, float]
     """Stemmed words and how much each counts."""
     name_words: frozenset[str]
-    """The stemmed words of its name, without those of its app unless there are no others."""
+    """The stemmed words of its name, after that of its app where it begins with it."""
     spelling: Counter[str]
     """The unstemmed words of its name (three times), its app and its description."""
     app: str
@@ -238,8 +238,9 @@ def document_from_entry(
     words: Counter[str] = Counter()
     described = name_words(entry.description)
     parts = name_parts(entry.name)
-    known = common.union(described)
-    joined = [inner for part in parts if len(part) >= MIN_COMPOUND_CHARS for inner in split_compound(part, known)]
+    unknown = [part for part in parts if len(part) >= MIN_COMPOUND_CHARS and part not in common]
+    known = common.union(described) if unknown else common
+    joined = [inner for part in unknown for inner in split_compound(part, known)]
     _add_words(words, [*terms(entry.name, stop=NO_STOP_WORDS), *map(stem, joined)], fields.name)
     remaining = MAX_TEXT_CHARS
     for text, weight in _texts(entry, fields):
@@ -247,13 +248,13 @@ def document_from_entry(
         remaining -= len(text) + TEXT_OVERHEAD
         if remaining <= 0:
             break
-    name = frozenset(_stems([*parts, *joined], NO_STOP_WORDS))
+    app = name_parts(entry.app_id)
+    own = parts[len(app) :] if parts[: len(app)] == app else parts
+    name = frozenset(_stems([*(own or parts), *joined], NO_STOP_WORDS))
     spelling = Counter(name_words(entry.name) * 3)
     spelling.update(name_words(entry.app_id))
     spelling.update(described)
-    return IndexedDocument(
-        dict(words), name.difference(terms(entry.app_id, stop=NO_STOP_WORDS)) or name, spelling, entry.app_id
-    )
+    return IndexedDocument(dict(words), name, spelling, entry.app_id)
 
 
 def split_compound(word: str, known: Collection[str]) -> list[str]:

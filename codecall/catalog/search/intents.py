@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.search.analysis import name_parts, stem
+from codecall.catalog.search.analysis import STOP_WORDS, name_parts, stem
 
 
 class Intent(IntFlag):
@@ -52,6 +52,11 @@ ELSE, DESTROYS, OUTDATED = 0.95, 0.8, 0.8
 deprecated. On the development sets the first brings 0.1 / 0.2 and loses as much at 0.9; the others change nothing
 there."""
 
+_END_OF_OBJECT: Final = frozenset(
+    ("from", "in", "on", "at", "of", "to", "with", "for", "by", "and", "or", "then", "if", "when", "where", "which")
+)
+"""Words after which a request no longer says what is to be destroyed."""
+
 _INTENT_OF: Final = {stem(verb): intent for intent, verbs in VERBS.items() for verb in verbs.split()}
 _ALSO_ASKED: Final = {intent: re.compile(rf"\b(?:{text})\b", re.IGNORECASE) for intent, text in ALSO_ASKED.items()}
 _DEPRECATED: Final = re.compile(r"\W*(?:this (?:tool|function|endpoint) is )?deprecated\b", re.IGNORECASE)
@@ -78,6 +83,20 @@ def asked_intents(query: str) -> Intent:
         if pattern.search(query):
             asked |= intent
     return asked
+
+
+def to_destroy(query: str) -> list[str]:
+    """Returns the words for what a request wants destroyed: those between the verb and the next preposition."""
+    objects: list[str] = []
+    inside = False
+    for word in name_parts(query):
+        if _INTENT_OF.get(stem(word)) is Intent.DESTROY:
+            inside = True
+        elif word in _END_OF_OBJECT:
+            inside = False
+        elif inside and word not in STOP_WORDS:
+            objects.append(word)
+    return objects
 
 
 def intent_factors(asked: Intent, intents: NDArray[np.uint8]) -> NDArray[np.float32]:

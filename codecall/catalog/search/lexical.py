@@ -55,7 +55,7 @@ from codecall.catalog.search.evidence import (
     relative_to_best,
     spread_power,
 )
-from codecall.catalog.search.intents import asked_intents, intent_factors, tool_intent
+from codecall.catalog.search.intents import DESTROYS, Intent, asked_intents, intent_factors, to_destroy, tool_intent
 from codecall.catalog.search.inverted_index import (
     Flags,
     Floats,
@@ -135,8 +135,15 @@ class LexicalRanker:
 
     def prefer_asked(self, view: Ints, query: str, scores: Floats) -> Floats:
         """Returns the scores of `view`, lowered for tools that do something else than `query` asks for
-        (`intents.py`). The best score stays: it says how well anything fits."""
-        lowered = scores * intent_factors(asked_intents(self.rewrite(view, query)), self._index.snapshot.intents[view])
+        (`intents.py`), or destroy something else. The best score stays: it says how well anything fits."""
+        scorer = self._scorer(view)
+        query = scorer.rewrite(query)
+        intents = self._index.snapshot.intents[view]
+        lowered = scores * intent_factors(asked_intents(query), intents)
+        destroys = (intents & Intent.DESTROY) > 0
+        meant = destroys & scorer.named_any(to_destroy(query))
+        if meant.any():
+            lowered[destroys & ~meant] *= DESTROYS
         best = float(lowered.max(initial=0.0))
         return lowered * (float(scores.max()) / best) if best else scores
 
@@ -206,6 +213,14 @@ class _QueryScorer:
         visible documents."""
         query = replace_phrases(query, self._is_named)
         return self._corrected_query(query) if self._weights.correction else query
+
+    def named_any(self, words: Sequence[str]) -> Flags:
+        """Returns which documents of the view have one of these words, or one that stands for it, in their names."""
+        named = np.zeros(self._size, np.bool_)
+        for word in terms(" ".join(words)):
+            for each in (word, *self._relatives(word)):
+                named[self._named(each)] = True
+        return named[self._view]
 
     def _is_named(self, word: str) -> bool:
         return len(self._named(word)) > 0

@@ -8,7 +8,7 @@ import pytest
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.index import SearchIndex
-from codecall.catalog.search.intents import ALSO_ASKED, VERBS, Intent, asked_intents, tool_intent
+from codecall.catalog.search.intents import ALSO_ASKED, VERBS, Intent, asked_intents, to_destroy, tool_intent
 from tests.catalog.catalog import tool
 
 CATALOG = (
@@ -39,6 +39,7 @@ async def ranked(entries: Sequence[CatalogEntry], query: str) -> list[str]:
     [
         ("read a text file", "files_read_text_file"),
         ("delete a file", "files_delete_file"),
+        ("delete a file from disk", "files_delete_file"),
         ("get rid of a disk", "compute_disk_delete"),
         ("compute disk data", "compute_disk_get"),
         ("open a pull request", "create_pull_request"),
@@ -104,6 +105,18 @@ def test_a_tool_without_a_verb_reads_if_its_annotation_says_so() -> None:
 )
 def test_a_request_asks_for_all_its_verbs(query: str, asked: Intent) -> None:
     assert asked_intents(query) == asked
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("delete a file from disk", ["file"]),
+        ("list the files, then remove all old drafts", ["old", "drafts"]),
+        ("show me the files on disk", []),
+    ],
+)
+def test_what_is_to_be_destroyed_stands_after_the_verb(query: str, words: list[str]) -> None:
+    assert to_destroy(query) == words
 
 
 def test_no_verb_stands_for_two_intents() -> None:

@@ -7,9 +7,9 @@ status follows from one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, cast
+from typing import Final, Literal, cast
 
 import msgspec
 
@@ -81,10 +81,51 @@ def missing_value(context: FailureContext, match: MessageMatch) -> HintFields | 
     return {"what": texts[0], **message_fields(context, match)} if len(texts) == 1 else None
 
 
+_EMPTY: Final[Mapping[str, str]] = {"push": "[]", "unshift": "[]", "add": "new Set()", "set": "new Map()"}
+"""What a method that adds something is called on before there is anything."""
+
+
+def missing_collection(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """Something is to be added where there is nothing yet: leaving that out would lose it."""
+    changed = list(_changed(context, match["member"]))
+    # A computed member may have any name, so one that is written out comes first.
+    places = [place for place in changed if member_name(place[0]) is not None] or changed
+    if len({context.text(member.object) for member, _ in places}) != 1:
+        return None
+    member, change = places[0]
+    what, name = context.text(member.object), member_name(member)
+    adds = change == "adds"
+    empty = _EMPTY[match["member"]] if adds else f"{{ {name}: 0 }}" if change == "writes" and name else "{}"
+    if member.object.type != "MemberExpression":
+        make = f"begin with `{empty}` where there is none, and keep it"
+    else:
+        make = f"make it first, `({what} ??= {empty}).{name}(…)`" if adds else f"make it first, `{what} ??= {empty};`"
+    return {"what": what, "make": make, **message_fields(context, match)}
+
+
+def _changed(context: FailureContext, name: str) -> Iterator[tuple[Node, Literal["adds", "writes", "leads"]]]:
+    """The members of this name at the place of the failure that are called to add something, or written, or lead to
+    one that is."""
+    for node in context.enclosing("CallExpression", "AssignmentExpression", "UpdateExpression"):
+        is_call = node.type == "CallExpression"
+        member = node.callee if is_call else node.left if node.type == "AssignmentExpression" else node.argument
+        if member.type != "MemberExpression" or (is_call and str(member_name(member)) not in _EMPTY):
+            continue
+        if _may_be_named(member, name):
+            yield member, "adds" if is_call else "writes" if not member.computed else "leads"
+        while (member := member.object).type == "MemberExpression":
+            if _may_be_named(member, name):
+                yield member, "leads"
+
+
+def _may_be_named(member: Node, name: str) -> bool:
+    return str(member_name(member)) == name or (member.computed and member_name(member) is None)
+
+
 def _member_nodes(context: FailureContext, member: str) -> list[Node]:
     """The member expressions at the place of the failure that may name `member`, the innermost first."""
     nodes = context.enclosing("MemberExpression")
-    return [node for node in nodes if str(member_name(node)) == member or (node.computed and member_name(node) is None)]
+    return [node for node in nodes if _may_be_named(node, member)]
 
 
 def _declaration_patterns(context: FailureContext) -> Iterator[tuple[Node, Node, ValuePath]]:

@@ -125,6 +125,13 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
     ),
     # Values of the script's own
     _rule(
+        "nothing to add to",
+        _READS,
+        "`{what}` is {nothing}: {make}.",
+        "const groups = {}; for (const key of ['a']) { groups[key].push(1); }",
+        causes.missing_collection,
+    ),
+    _rule(
         "property of nothing",
         _READS,
         "`{what}` is {nothing}: see what it holds (`return` it, or `console.log` it), and test it or write `?.` where "
@@ -135,7 +142,7 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
     _rule(
         "property of nothing, in a line with several",
         _READS,
-        "What stands before `.{member}` is {nothing}: test it first, or write `?.{member}` where it may be missing.",
+        "What stands before `.{member}` is {nothing}: test it first; to read what may be missing write `?.{member}`.",
         "const x = {}; return x.z.z.z",
     ),
     _rule(

@@ -64,6 +64,42 @@ async def test_the_probe_comes_to_its_row(row: HintRule, enclave: Enclave) -> No
     assert place["text"] == row.probe
 
 
+ROW = "const rows = [{ d: 'a', n: 1 }]; const g = {}; let x;"
+
+
+@pytest.mark.parametrize(
+    ("script", "hint"),
+    [
+        (
+            "rows.forEach((p) => g[p.d].push(p.n)); return g",
+            "`g[p.d]` is undefined: make it first, `(g[p.d] ??= []).push(…)`.",
+        ),
+        (
+            "for (const p of rows) { g[p.d].n += 1; } return g",
+            "`g[p.d]` is undefined: make it first, `g[p.d] ??= { n: 0 };`.",
+        ),
+        (
+            "for (const p of rows) { g[p.d].n = 1; } return g",
+            "`g[p.d]` is undefined: make it first, `g[p.d] ??= { n: 0 };`.",
+        ),
+        ("g.a.n++; return g", "`g.a` is undefined: make it first, `g.a ??= { n: 0 };`."),
+        ("g.a[0] = 1; return g", "`g.a` is undefined: make it first, `g.a ??= {};`."),
+        ("g.a.tags.add(1); return g", "`g.a` is undefined: make it first, `g.a ??= {};`."),
+        (
+            "g.a = {}; g.a.tags.add(1); return g",
+            "`g.a.tags` is undefined: make it first, `(g.a.tags ??= new Set()).add(…)`.",
+        ),
+        (
+            "new Map().get('a').push(1)",
+            "`new Map().get('a')` is undefined: begin with `[]` where there is none, and keep it.",
+        ),
+        ("x.push(1)", "`x` is undefined: begin with `[]` where there is none, and keep it."),
+    ],
+)
+async def test_what_would_be_lost_is_not_left_out(script: str, hint: str, enclave: Enclave) -> None:
+    assert (await fails(enclave, f"{ROW} {script}"))["hint"] == hint
+
+
 def test_causes_are_named_once() -> None:
     assert len({row.name for row in HINT_RULES}) == len(HINT_RULES)
 

@@ -1,0 +1,191 @@
+"""A folder where a person decides about calls that nobody could be asked for, and withdraws what has been allowed.
+
+    pending/ID.json   a call that ended its run; written by the server
+    decided/ID.json   what a person says of it (`codecall approvals`); whoever removes it makes the call, once
+    grants/ID.json    what has been allowed in advance; a grant whose file is gone counts no more
+
+Files are read and written in threads. Whoever may write to the folder is the operator.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar, cast
+
+from codecall.approvals.grants import Grant, GrantKey
+from codecall.approvals.request import ApprovalRequest, Decision
+from codecall.files import check_private_file, make_private_folders, write_private_file
+from codecall.jsonio.decode import sha256
+
+logger = logging.getLogger("codecall")
+
+PENDING_S: Final = 86_400.0
+"""Seconds after which a call that nobody has decided is forgotten."""
+
+DECIDED_S: Final = 3_600.0
+"""Seconds after which a decision that no call has used is worth nothing."""
+
+MAX_PENDING: Final = 1_000
+"""Most calls that wait for a decision; of one more nothing is kept."""
+
+MAX_FILE_BYTES: Final = 256 * 1024
+T = TypeVar("T")
+
+_WRITER: Final = ThreadPoolExecutor(1, "approvals")
+
+_ID: Final = re.compile(r"(call|grant)_[A-Za-z0-9_-]{10,40}")
+
+Verdict = Literal["once", "session", "deny"]
+"""What a person says of a call: it may be made once, or all with its input in the session, or not."""
+
+
+class Desk:
+    """The folder.
+
+    Args:
+        folder: Its path; it is made when it is needed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._kept: set[str] = set()
+        """The grants whose files have been written."""
+
+    # ----------------------------------------------------------------------------------------------- the server
+
+    def ask(self, request: ApprovalRequest, key: GrantKey) -> str:
+        """Have a call wait for a decision; its id, empty where nothing can be kept."""
+        call_id = _call_id(key, request.digest)
+        if len(list(self._files("pending", PENDING_S))) >= MAX_PENDING:
+            logger.warning("approvals: %d calls wait for a decision; one more is not kept", MAX_PENDING)
+            return ""
+        body = {**request.as_dict(), "id": call_id, "shown": request.shown, "runId": request.run_id}
+        return call_id if self._write("pending", call_id, body) else ""
+
+    def decision(self, key: GrantKey, digest: str) -> Decision | None:
+        """What a person has said of a call, which counts once; None while they have said nothing."""
+        call_id = _call_id(key, digest)
+        body = self._read(file := self._file("decided", call_id), DECIDED_S)
+        if body is None or not _removed(file):
+            return None
+        _removed(self._file("pending", call_id))
+        match body.get("verdict"):
+            case "once":
+                return Decision.once()
+            case "session":
+                return Decision.same_input("session")
+            case _:
+                return Decision.deny()
+
+    def keep_grant(self, grant: Grant) -> None:
+        """Show a grant to whoever may withdraw it."""
+        body = {
+            "id": grant.id,
+            "tool": grant.tool,
+            "lifetime": grant.lifetime,
+            "shown": grant.shown,
+            "calls": grant.calls_left,
+            "expires": grant.expires,
+        }
+        if self._write("grants", grant.id, body):
+            self._kept.add(grant.id)
+
+    def withdrawn(self, grants: Iterable[Grant]) -> list[str]:
+        """The ids of those grants that somebody has withdrawn."""
+        return [grant.id for grant in grants if grant.id in self._kept and not self._file("grants", grant.id).exists()]
+
+    def forget_grants(self, ids: Iterable[str]) -> None:
+        """Show these grants no longer: they have ended."""
+        for grant_id in ids:
+            self._kept.discard(grant_id)
+            _removed(self._file("grants", grant_id))
+
+    # -------------------------------------------------------------------------------------------- the operator
+
+    def pending(self) -> list[dict[str, Any]]:
+        """The calls that wait for a decision, the oldest first."""
+        return [body for file in self._files("pending", PENDING_S) if (body := self._read(file, PENDING_S)) is not None]
+
+    def grants(self) -> list[dict[str, Any]]:
+        """What has been allowed in advance and has not expired."""
+        bodies = [self._read(file) for file in self._files("grants")]
+        return [body for body in bodies if body is not None and cast("float", body.get("expires", 0)) > time.time()]
+
+    def decide(self, call_id: str, verdict: Verdict) -> bool:
+        """Say whether a call may be made; whether there is such a call."""
+        if not _ID.fullmatch(call_id) or not self._file("pending", call_id).exists():
+            return False
+        if not self._write("decided", call_id, {"verdict": verdict}):
+            raise OSError(f"nothing can be written to {self._folder}")
+        return _removed(self._file("pending", call_id))
+
+    def revoke(self, grant_id: str) -> bool:
+        """Withdraw a grant; whether there was one."""
+        return _ID.fullmatch(grant_id) is not None and _removed(self._file("grants", grant_id))
+
+    def _file(self, kind: str, name: str) -> Path:
+        return self._folder / kind / f"{name}.json"
+
+    def _files(self, kind: str, max_age_s: float | None = None) -> Iterable[Path]:
+        """The files of one kind, the oldest first; those that are too old are removed."""
+        found: list[tuple[float, Path]] = []
+        for file in (self._folder / kind).glob("*.json"):
+            try:
+                age_s = time.time() - file.stat().st_mtime
+            except OSError:
+                continue
+            if max_age_s is not None and age_s > max_age_s:
+                _removed(file)
+            elif _ID.fullmatch(file.stem):
+                found.append((-age_s, file))
+        return [file for _, file in sorted(found)]
+
+    def _read(self, file: Path, max_age_s: float | None = None) -> dict[str, Any] | None:
+        """What a file says; None if there is none, or it is too old, or not the operator's."""
+        try:
+            status = file.stat()
+            check_private_file(file, status)
+            if status.st_size > MAX_FILE_BYTES or (max_age_s and time.time() - status.st_mtime > max_age_s):
+                return None
+            body: object = json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as failure:
+            logger.warning("approvals: %s is not used: %s", file, failure)
+            return None
+        return cast("dict[str, Any]", body) if isinstance(body, dict) else None
+
+    def _write(self, kind: str, name: str, body: Mapping[str, object]) -> bool:
+        file = self._file(kind, name)
+        try:
+            make_private_folders(file.parent)
+            check_private_file(file.parent, file.parent.stat())
+            write_private_file(file, json.dumps(body, ensure_ascii=True))
+        except OSError as failure:
+            logger.warning("approvals: %s cannot be written: %s", file, failure)
+            return False
+        return True
+
+
+def in_thread(work: Callable[[T], None], about: T) -> None:
+    """Have the folder's files changed in the one thread for that, in the order of these calls; nobody waits for it."""
+    _WRITER.submit(work, about)
+
+
+def _call_id(key: GrantKey, digest: str) -> str:
+    """Names a call of a caller: the same again if a later run makes it."""
+    return f"call_{sha256(json.dumps([key.caller, key.tool, key.version, digest]))[:20]}"
+
+
+def _removed(file: Path) -> bool:
+    try:
+        file.unlink()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,60 @@
+"""`codecall approvals`: calls that wait for a person's decision, and what has been allowed in advance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from codecall.cli.arguments import AsJson
+from codecall.errors import CodeCallError
+
+if TYPE_CHECKING:
+    from codecall.approvals.desk import Verdict
+
+Action = Literal["list", "allow", "allow-session", "deny", "revoke"]
+
+
+def approvals(
+    action: Annotated[Action, Parameter(help="What to do; without it, list.")] = "list",
+    /,
+    *ids: Annotated[str, Parameter(help="Ids of calls, or of what has been allowed.")],
+    folder: Annotated[Path, Parameter(name=("--folder", "-f"), help="The server's `approvals.folder`.")],
+    as_json: AsJson = False,
+) -> None:
+    """List the calls that wait for a decision, and decide; or withdraw what has been allowed in advance.
+
+    A call that is allowed may be made once, or with `allow-session` as often as the session makes it with that input,
+    when the client runs its script again (`resumeFrom`).
+    """
+    from codecall.approvals.desk import Desk
+    from codecall.cli.output import Output
+
+    output, desk = Output(as_json=as_json), Desk(folder)
+    if action == "list":
+        pending, grants = desk.pending(), desk.grants()
+        if as_json:
+            output.document({"pending": pending, "grants": grants})
+            return
+        for call in pending:
+            output.row([str(call["id"]), f"{call['tool']} of {call['server']}", "waits"])
+            output.note(str(call["shown"]), "")
+        for grant in grants:
+            left = "any number" if grant["calls"] is None else str(grant["calls"])
+            output.row([str(grant["id"]), str(grant["tool"]), f"allowed in the {grant['lifetime']}: {left}"])
+        if not pending and not grants:
+            output.note("No call waits for a decision, and nothing is allowed in advance.")
+        return
+    if not ids:
+        raise CodeCallError(f"{action}: which? `codecall approvals --folder {folder}` lists the ids", code="USAGE")
+    verdicts: dict[str, Verdict] = {"allow": "once", "allow-session": "session", "deny": "deny"}
+    done: list[dict[str, Any]] = []
+    for each in ids:
+        found = desk.revoke(each) if action == "revoke" else desk.decide(each, verdicts[action])
+        if not found:
+            raise CodeCallError(f"There is no {each} to {action}", code="NOT_FOUND")
+        done.append({"id": each, "action": action})
+        output.note(f"{each}: {action}")
+    if as_json:
+        output.document({"done": done})

@@ -1,0 +1,105 @@
+"""`codecall approvals`: a person decides about calls of clients that cannot ask, and withdraws what was allowed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from key_value.aio.stores.memory import MemoryStore
+
+from codecall.approvals import desk
+from codecall.approvals.desk import Desk
+from codecall.cli import exit_codes as exits
+from tests.approvals.conftest import SAME_IN_SESSION, Office, Person, run
+from tests.cli.conftest import CommandLine
+
+pytestmark = pytest.mark.anyio
+
+SEND = "await callTool('read', {}); return callTool('send', {to: 'ann'})"
+
+
+def office(folder: Path) -> Office:
+    return Office({"rules": "writes", "folder": str(folder)}, resume={"store": MemoryStore()})
+
+
+async def test_a_call_that_nobody_could_be_asked_for_is_decided_and_made_once(cli: CommandLine) -> None:
+    folder = cli.folder / "desk"
+    served = office(folder)
+    async with served.client() as client:
+        first = await run(client, SEND)
+        assert first["error"]["code"] == "APPROVAL_REQUIRED"
+        (pending,) = cli("approvals", "--folder", str(folder), "--json").json["pending"]
+        assert (pending["tool"], pending["server"], pending["input"]) == ("send", "office", {"to": "ann"})
+        assert f"codecall approvals allow {pending['id']}" in first["error"]["hint"]
+        assert '"to": "ann"' in cli("approvals", "--folder", str(folder)).err
+        allowed = cli("approvals", "allow", pending["id"], "--folder", str(folder))
+        assert (allowed.code, allowed.err) == (exits.OK, f"{pending['id']}: allow\n")
+        assert cli("approvals", "--folder", str(folder), "--json").json == {"pending": [], "grants": []}
+        assert (await run(client, SEND, resumeFrom=first["runId"]))["result"] == "sent to ann"
+        assert (await run(client, SEND))["error"]["code"] == "APPROVAL_REQUIRED"
+    assert served.done == ["read 1", "send ann", "read 1"]
+    assert ("approver", "allowed") in served.decisions()
+
+
+async def test_a_call_is_denied_or_allowed_for_the_session(cli: CommandLine) -> None:
+    folder = cli.folder / "desk"
+    served = office(folder)
+    async with served.client() as client:
+        for action, code in (("deny", "APPROVAL_DENIED"), ("allow-session", None)):
+            await run(client, SEND)
+            (pending,) = Desk(folder).pending()
+            assert cli("approvals", action, pending["id"], "-f", str(folder)).code == exits.OK
+            assert (await run(client, SEND)).get("error", {}).get("code") == code
+        assert (await run(client, SEND))["status"] == "ok"
+        desk._WRITER.submit(int).result()  # what is written for nobody to wait for is written
+        (grant,) = cli("approvals", "-f", str(folder), "--json").json["grants"]
+        assert (grant["tool"], grant["lifetime"], grant["calls"]) == ("send", "session", None)
+        assert cli("approvals", "revoke", grant["id"], "-f", str(folder)).code == exits.OK
+        assert (await run(client, SEND))["error"]["code"] == "APPROVAL_REQUIRED"
+
+
+async def test_what_a_person_at_the_client_allows_is_withdrawn_too(cli: CommandLine) -> None:
+    folder, person = cli.folder / "desk", Person(SAME_IN_SESSION)
+    served = office(folder)
+    async with served.client(person) as client:
+        await run(client, SEND)
+        desk._WRITER.submit(int).result()
+        (grant,) = Desk(folder).grants()
+        assert Desk(folder).revoke(grant["id"])
+        await run(client, SEND)
+    assert len(person.questions) == 2
+
+
+async def test_a_decision_is_for_one_caller_and_input_and_files_of_others_are_not_read(cli: CommandLine) -> None:
+    folder = cli.folder / "desk"
+    served = office(folder)
+    async with served.client() as client, served.client() as other:
+        await run(client, SEND)
+        (pending,) = Desk(folder).pending()
+        assert Desk(folder).decide(pending["id"], "once")
+        for each, script in ((other, SEND), (client, SEND.replace("ann", "eve"))):
+            assert (await run(each, script))["error"]["code"] == "APPROVAL_REQUIRED"
+        decided = folder / "decided" / f"{pending['id']}.json"
+        decided.chmod(0o666)
+        assert (await run(client, SEND))["error"]["code"] == "APPROVAL_REQUIRED"
+        decided.chmod(0o600)
+        os.utime(decided, (0, 0))
+        assert (await run(client, SEND))["error"]["code"] == "APPROVAL_REQUIRED"
+    assert not any(text.startswith("send") for text in served.done)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["allow"], exits.USAGE),
+        (["allow", "call_aaaaaaaaaaaaaaaaaaaa"], exits.FAILED),
+        (["deny", "../../etc/passwd"], exits.FAILED),
+        (["revoke", "grant_aaaaaaaaaaaa"], exits.FAILED),
+    ],
+)
+def test_what_there_is_not_is_not_decided(cli: CommandLine, words: list[Any], code: int) -> None:
+    assert cli("approvals", *words, "--folder", "desk").code == code
+    listed = cli("approvals", "--folder", "desk")
+    assert (listed.code, listed.out) == (exits.OK, "")
