@@ -352,7 +352,7 @@ class RunDivergedError(ToolCallError):
 
 
 class ApprovalRequiredError(ToolCallError):
-    """A rule asks a person for the call, and nobody answered. It ends the script; `details` has the calls in question."""
+    """A rule asks a person for the call, and nobody answered, which ends the script; `details` has the calls."""
 
     code = "APPROVAL_REQUIRED"
     ends_script = True
