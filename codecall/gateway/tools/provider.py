@@ -15,9 +15,10 @@ from fastmcp.utilities.versions import VersionSpec
 
 from codecall.catalog.uris import match_steps
 from codecall.gateway.config.options import AccessOptions
+from codecall.gateway.tools.access import AccessRules, UnmatchedPattern
 from codecall.gateway.tools.components import Asking
 from codecall.gateway.tools.disk_cache import ListingCacheFile
-from codecall.gateway.tools.filter import AccessRules, HiddenComponent, ReservedNames
+from codecall.gateway.tools.filter import HiddenComponent, ReservedNames
 from codecall.gateway.tools.refresher import ListingRefresher, OnChanged
 from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing
@@ -102,6 +103,11 @@ class ServerProvider(Provider):
     def foreign(self) -> tuple[str, ...]:
         """The tools that read as ones of another server, which scripts call by their full names only."""
         return self._refresher.visible.foreign
+
+    @property
+    def unmatched(self) -> tuple[UnmatchedPattern, ...]:
+        """What its access rules name, and none of its tools is."""
+        return self._refresher.visible.unmatched
 
     @property
     def tokens(self) -> int:
