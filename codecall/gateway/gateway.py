@@ -94,6 +94,7 @@ class Gateway:
                 if self._cache_folder is not None
                 else None,
                 names=names,
+                description=server.description,
                 on_change=self._lists_changed,
                 wait_for_first=functools.partial(self._must_wait, server.exposed),
                 asking=asking if name in asked else None,

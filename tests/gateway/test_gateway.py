@@ -124,6 +124,22 @@ async def test_rules_of_the_command_line_that_name_no_tool_are_logged_once(
     ]
 
 
+async def test_what_servers_and_their_configuration_say_is_searched(tmp_path: Path):
+    git, clock, plain = (Listed(tmp_path, name) for name in ("git", "clock", "plain"))
+    git.say(tool("push", "Sends it"), instructions="Ask me about repositories.")
+    clock.say(tool("now", "Tells it"))
+    plain.say(tool("do", "Does it"))
+    options = {git.name: git.options, plain.name: plain.options}
+    options[clock.name] = {**clock.options, "description": "For appointments and calendars"}
+    servers = {"servers": options, "cache_dir": str(tmp_path / "cache"), "expose": {"mode": "always"}}
+    for _ in range(2):  # the second one knows from the disk
+        async with Gateway(GatewayOptions.read(servers, where="")) as gate, Client(gate.server) as client:
+            await gate.wait_until_asked()
+            for query, name in (("which repositories", "git_push"), ("an appointment", "clock_now")):
+                found = await client.call_tool("codecall_search", {"query": query})
+                assert [each["name"] for each in (found.structured_content or {})["tools"]][:1] == [name], found
+
+
 async def test_a_large_input_reaches_the_server_whole(tmp_path: Path):
     files = Listed(tmp_path, "files")
     files.say(tool("write"))
