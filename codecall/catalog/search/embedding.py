@@ -64,9 +64,9 @@ MAX_PARAMETER_CHARS = 200
 MAX_PARAMETERS = 40
 """Parameters of a tool that are embedded."""
 
-NAME, DESCRIPTION, PARAMETERS, REMARKS, APP, EXAMPLES, ABOUT = 1.0, 1.0, 0.5, 0.4, 0.3, 0.3, 0.2
+NAME, DESCRIPTION, PARAMETERS, REMARKS, APP, EXAMPLES, ABOUT = 1.0, 1.4, 0.5, 0.4, 0.3, 0.3, 0.2
 """The weights of the texts. Flat around here: halving or doubling any but the first two changes recall@5 by less than
-0.4."""
+0.5."""
 
 
 class EmbeddingRanker:
