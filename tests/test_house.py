@@ -34,6 +34,7 @@ LONG: dict[str, str] = {
     "codecall.client.client": "the client, and the upstream that adapts a client its user brings",
     "codecall.plugin": "the whole wiring, and every option of `init` with what it means",
     "codecall.options": "every group of options, as a model and as the dictionary that `init` takes",
+    "codecall.catalog.search.lexical": "one score: words, n-grams, names and servers read the same postings",
     "codecall.catalog.typescript.from_schema": "one recursive reader, and what single keywords of a schema mean to it",
     "codecall.catalog.typescript.types": "the types, and the printer that matches on each of them",
     "codecall.envelopes": "every envelope, with the JSON Schema of each",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from fastmcp import FastMCP
 from fastmcp.prompts import Prompt
@@ -34,8 +34,22 @@ FastMCPServer = FastMCP[object]
 _PROXY_MODULE: Final = "fastmcp.server.providers.proxy"
 """FastMCP's proxies, which load its client: 470 modules that most servers do without."""
 
+MAX_ABOUT_CHARS: Final = 600
+"""Characters that search reads of what a server says of itself, from the beginning: a server is not found more often
+for saying more."""
+
 Component = Tool | Resource | ResourceTemplate | Prompt
 """A component that a server may list."""
+
+
+@runtime_checkable
+class DescribesServer(Protocol):
+    """A provider of another server's components that knows what the server says of itself, as the gateway's do."""
+
+    @property
+    def codecall_about(self) -> str:
+        """Descriptions and instructions; empty while they are not known."""
+        ...
 
 
 class MountedProvider(NamedTuple):
@@ -59,6 +73,8 @@ class ComponentOrigin(NamedTuple):
     """The name of the component on its own server, without the prefix that mounting adds."""
     owner: str
     """The server it is of, as the one that lists it calls it; empty for a remote one that has no name there."""
+    about: str = ""
+    """What that server says of itself in its instructions and descriptions, `MAX_ABOUT_CHARS` at most."""
 
 
 class AppOwners(NamedTuple):
@@ -80,12 +96,17 @@ class AppResolver:
         known: Mapping[tuple[str, str], MountedProvider | None],
     ) -> None:
         self._server_name = server.name
+        self._about = {id(server): _about(server)}
+        """By server or provider, what it says of itself."""
         self._known = known
         """The providers of components whose names could mislead; None is the server itself."""
         self._by_server: dict[int, list[MountedProvider]] = {}
         self._by_prefix: list[MountedProvider] = []
+        self._home = id(server)
         names: set[str] = {server.name}
         for mount in mounts:
+            source = mount.provider.server if isinstance(mount.provider, FastMCPProvider) else mount.provider
+            self._about[id(source)] = _about(source)
             if isinstance(mount.provider, FastMCPProvider):
                 self._by_server.setdefault(id(mount.provider.server), []).append(mount)
                 names.add(mount.namespace or mount.provider.server.name)
@@ -124,12 +145,13 @@ class AppResolver:
         if mounted is not None:
             owner, own_name = mounted
             mounts = self._by_server.get(id(owner), ())
+            about = self._about.get(id(owner), "")
             for mount in mounts:
                 if mount.namespace and _has_prefix_of(component, mount):
-                    return ComponentOrigin(mount.namespace, own_name, mount.namespace)
+                    return ComponentOrigin(mount.namespace, own_name, mount.namespace, about)
             # A renamed tool no longer shows its prefix; with one mount there is no doubt.
             app = mounts[0].namespace if len(mounts) == 1 and mounts[0].namespace else owner.name
-            return ComponentOrigin(app, own_name, app)
+            return ComponentOrigin(app, own_name, app, about)
         key = (component.KEY_PREFIX, prefixed)
         if key in self._known:
             known = self._known[key]
@@ -137,9 +159,23 @@ class AppResolver:
         else:
             mount = next((mount for mount in self._by_prefix if _has_prefix_of(component, mount)), None)
         if mount is not None:
-            return ComponentOrigin(mount.namespace, prefixed[len(mount.prefix) :], mount.namespace)
-        owner = "" if _is_of_proxy(_original(component)) else self._server_name
-        return ComponentOrigin(self._server_name, component.name, owner)
+            about = self._about[id(mount.provider)]
+            return ComponentOrigin(mount.namespace, prefixed[len(mount.prefix) :], mount.namespace, about)
+        if _is_of_proxy(_original(component)):
+            return ComponentOrigin(self._server_name, component.name, "")
+        return ComponentOrigin(self._server_name, component.name, self._server_name, self._about[self._home])
+
+
+def _about(source: object) -> str:
+    """What a server says of itself, or the provider of a remote one's components."""
+    if isinstance(source, FastMCP):
+        return _shorten(source.instructions)
+    return _shorten(source.codecall_about) if isinstance(source, DescribesServer) else ""
+
+
+def _shorten(text: str | None) -> str:
+    """The beginning of what a server says of itself, with single blanks between words."""
+    return " ".join((text or "")[: 2 * MAX_ABOUT_CHARS].split())[:MAX_ABOUT_CHARS]
 
 
 def _prefixed(component: Component) -> str:

@@ -156,6 +156,7 @@ class ComponentView:
             title=component.title or (component.name if component.name != name else None),
             version=component.version,
             kind=kind,
+            about=origin.about if origin else "",
         )
         in_use = _entries_in_use.get((kind, app_id, name))
         # Equal schemas may still differ, as 1 and True do.

@@ -75,6 +75,8 @@ class CatalogEntry:
     `input_schema` of a template or a prompt describes its arguments."""
     owner: str | None = None
     """The server that a tool is of, whatever its metadata says; see `ComponentOrigin.owner`. None: its app."""
+    about: str = ""
+    """What its server says of itself; for search alone, see `ComponentOrigin.about`."""
 
 
 class AuthorExample(Options):

@@ -190,7 +190,7 @@ def token_cost(tool: Tool) -> int:
 
 
 def select_servers(options: GatewayOptions, names: Sequence[str]) -> GatewayOptions:
-    """Return `options` with only these servers; with all of them if no name is given.
+    """Return `options` with only these servers switched on; as they are if no name is given.
 
     Raises:
         OptionsError: a name is not configured.
@@ -201,7 +201,8 @@ def select_servers(options: GatewayOptions, names: Sequence[str]) -> GatewayOpti
             raise OptionsError(f"There is no server {name!r}; configured: {configured}")
     if not names:
         return options
-    return options.model_copy(update={"servers": {name: options.servers[name] for name in names}})
+    others = {name: server.model_copy(update={"enabled": False}) for name, server in options.servers.items()}
+    return options.model_copy(update={"servers": {**others, **{name: options.servers[name] for name in names}}})
 
 
 async def list_servers(gateway: Gateway, progress: ProgressLine, *, refresh_all: bool = False) -> list[ServerInventory]:

@@ -11,7 +11,7 @@ from codecall.cli.output import Output, count_of
 
 if TYPE_CHECKING:
     from codecall.cli.gateway import ServerInventory
-    from codecall.gateway.tools.filter import HideCode
+    from codecall.gateway.tools.access import HideCode
 
 MAX_NAMED: Final = 12
 """Most tools of one server that are named."""

@@ -18,7 +18,8 @@ from mcp import ClientSession, MCPError
 from codecall.client.formats import Definitions, Envelope, definitions, instructions, parse_tool_call, tool_reply
 from codecall.errors import CodeCallError, OptionsError
 from codecall.gateway.config.options import AccessOptions
-from codecall.gateway.tools.filter import AccessRules, ReservedNames
+from codecall.gateway.tools.access import AccessRules
+from codecall.gateway.tools.filter import ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.errors import ServerUnavailableError
 from codecall.gateway.upstream.listing import Listing

@@ -18,14 +18,16 @@ from fastmcp import FastMCP
 from fastmcp.server.providers import Provider
 
 from codecall.errors import CodeCallError, OptionsError
+from codecall.gateway.access_warnings import AccessWarnings
 from codecall.gateway.asking import DestructiveAsking, with_destructive_rule
 from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.config.variables import resolve_server, resolve_values
 from codecall.gateway.downstream import ServerBlurb, build_instructions
 from codecall.gateway.exposure import Exposure, ExposurePolicy, GatewayPlugin, Mode, current_context, is_listing_tools
+from codecall.gateway.tools.access import AccessRules
 from codecall.gateway.tools.completions import install_completions
 from codecall.gateway.tools.disk_cache import ListingCacheFile, cache_folder, remove_old_files
-from codecall.gateway.tools.filter import AccessRules, HiddenComponent, ReservedNames
+from codecall.gateway.tools.filter import HiddenComponent, ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.server import Backend
 from codecall.meta_tools.starlark.options import ToolFileServer, ToolFilesOptions
@@ -92,12 +94,15 @@ class Gateway:
                 if self._cache_folder is not None
                 else None,
                 names=names,
+                description=server.description,
                 on_change=self._lists_changed,
                 wait_for_first=functools.partial(self._must_wait, server.exposed),
                 asking=asking if name in asked else None,
             )
             for name, server in enabled.items()
         }
+        self.access_warnings: Final = AccessWarnings(options, self._providers)
+        """What access rules name that is no tool."""
         self._server: Final = self._create_server()
         self._users = 0
         self._lock = asyncio.Lock()
@@ -203,6 +208,7 @@ class Gateway:
     async def _open(self) -> None:
         await asyncio.to_thread(self._load_listings)
         self._update_exposure()
+        self.access_warnings.log()
         self._closing = asyncio.Event()
         loop = asyncio.get_running_loop()
         ready = {name: loop.create_future() for name in self._backends}
@@ -352,6 +358,7 @@ class Gateway:
 
     def _lists_changed(self, kinds: frozenset[str]) -> None:
         switched = self._update_exposure()
+        self.access_warnings.log()
         if switched and self.on_exposure is not None:
             self.on_exposure(self.describe_exposure())
         self._unsent_changes |= kinds | ({"tools"} if switched else set())

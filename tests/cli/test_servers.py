@@ -81,6 +81,32 @@ def test_a_server_that_is_down_hides_no_other_and_no_secret_shows(shop: CommandL
     assert SECRET not in result.out + result.err + document.out
 
 
+def test_access_rules_that_name_no_tool_are_told(shop: CommandLine):
+    config = shop.folder / "codecall.toml"
+    config.write_text(f"""{config.read_text()}
+[servers.shop.access]
+deny = ["shop_cancel_order", "list_order"]
+""")
+    assert shop("trust").code == exits.OK
+    wrong = "access.deny: 'list_order' matches no tool of shop; did you mean 'list_orders'?"
+    for _ in ("listed", "kept"):
+        result = shop("tools", "--all")
+        assert [row[:2] for row in result.rows if row[0] == "shop_cancel_order"] == [["shop_cancel_order", "hidden"]]
+        assert result.err == f"warning: {wrong}\n"
+    checks = shop("doctor", "--json").json["checks"]
+    assert [(check["verdict"], check["said"]) for check in checks if check["name"] == "access"] == [("warn", wrong)]
+
+
+def test_access_rules_for_all_servers_are_judged_by_all_of_them(shop: CommandLine):
+    config = shop.folder / "codecall.toml"
+    config.write_text(f"""[access]\ndeny = ["mail_send", "mail_sent", "*_orders"]\n{config.read_text()}""")
+    assert shop("trust").code == exits.OK
+    result = shop("tools")
+    assert [row[0] for row in result.rows] == ["shop_cancel_order"]
+    assert result.err == "warning: access.deny: 'mail_sent' matches no tool of any server; did you mean 'mail_send'?\n"
+    assert shop("tools", "shop").err == ""
+
+
 def test_wrong_names_of_servers(shop: CommandLine):
     result = shop("tools", "nosuch", "--json")
     assert result.code == exits.USAGE

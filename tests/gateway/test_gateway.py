@@ -18,6 +18,7 @@ from mcp.client.subscriptions import listen
 from mcp.shared.subscriptions import ToolsListChanged
 
 from codecall.errors import OptionsError
+from codecall.gateway.config.load import add_access_rules
 from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.gateway import Gateway
 from codecall.gateway.tools import refresher
@@ -100,6 +101,43 @@ async def test_one_script_uses_two_servers_and_the_next_start_needs_none_of_them
         assert clock.asked.count("start") == 1
     assert git.asked.count("start") == 2
     assert git.asked.count("tools/list") == 2  # the rule about destructive tools rests on what it says now
+
+
+async def test_rules_of_the_command_line_that_name_no_tool_are_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    git, clock = Listed(tmp_path, "git"), Listed(tmp_path, "clock")
+    git.say(tool("push"))
+    clock.say(tool("now"))
+    behind = {server.name: server.options for server in (git, clock)}
+    options = GatewayOptions.read({"servers": behind, "cache_dir": False}, where="")
+    options = add_access_rules(options, deny=["git_push", "pull", "clock:nov"])
+    async with Gateway(options) as it, Client(it.server) as client:
+        await it.wait_until_asked()
+        assert "git_push" not in await names(client)
+        git.say(tool("push"), tool("status"))
+        await it.refresh()
+    messages = [record.getMessage() for record in caplog.records if record.getMessage().startswith("access.")]
+    assert sorted(messages) == [
+        "access.deny: 'nov' matches no tool of clock",
+        "access.deny: 'pull' matches no tool of any server",
+    ]
+
+
+async def test_what_servers_and_their_configuration_say_is_searched(tmp_path: Path):
+    git, clock, plain = (Listed(tmp_path, name) for name in ("git", "clock", "plain"))
+    git.say(tool("push", "Sends it"), instructions="Ask me about repositories.")
+    clock.say(tool("now", "Tells it"))
+    plain.say(tool("do", "Does it"))
+    options = {git.name: git.options, plain.name: plain.options}
+    options[clock.name] = {**clock.options, "description": "For appointments and calendars"}
+    servers = {"servers": options, "cache_dir": str(tmp_path / "cache"), "expose": {"mode": "always"}}
+    for _ in range(2):  # the second one knows from the disk
+        async with Gateway(GatewayOptions.read(servers, where="")) as gate, Client(gate.server) as client:
+            await gate.wait_until_asked()
+            for query, name in (("which repositories", "git_push"), ("an appointment", "clock_now")):
+                found = await client.call_tool("codecall_search", {"query": query})
+                assert [each["name"] for each in (found.structured_content or {})["tools"]][:1] == [name], found
 
 
 async def test_a_large_input_reaches_the_server_whole(tmp_path: Path):

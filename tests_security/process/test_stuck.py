@@ -47,6 +47,14 @@ async def test_the_watchdog_ends_it(impatient: Enclave, canaries: Canaries, prog
     assert (await impatient.execute("return 1 + 1")).value == 2
 
 
+async def test_a_regular_expression_that_tries_without_end_is_named_as_a_cause(impatient: Enclave):
+    result = await impatient.execute("return /^(a+)+$/.test('a'.repeat(60) + '!')")
+    assert result.error is not None
+    assert result.error.code == "WORKER_TIMEOUT" or "a regular expression with a repetition" in (
+        result.error.hint or ""
+    )
+
+
 def test_each_of_them_ends_by_the_time_limit():
     assert {str(program.outcome) for program in PROGRAMS} == {"TIMEOUT"}
     assert load_preset("secure").timeout_ms > TIMEOUT_MS

@@ -5,7 +5,7 @@ other kind, or one with a method of its own, has no fingerprint, and the server 
 
 | a listing depends on | known kinds | compared |
 |---|---|---|
-| the server, and each server mounted on it | exactly `FastMCP` | the object, its name |
+| the server, and each server mounted on it | exactly `FastMCP` | the object, its name and instructions |
 | their middleware | what sees no listings; `DereferenceRefsMiddleware`, which changes schemas alone | the objects |
 | injected tools | exactly `ToolInjectionMiddleware` | as the tools |
 | their providers | `LocalProvider`, `FastMCPProvider`, `AggregateProvider`, the wrapper; `StatesTools` | the objects |
@@ -160,7 +160,7 @@ class _ServerTree:
             if isinstance(item, ToolInjectionMiddleware):
                 _require_known(item, {ToolInjectionMiddleware}, frozenset({"injected_tools"}))
                 self._add_tools(item.injected_tools)
-        self.facts += [server.name, len(server.middleware)]
+        self.facts += [server.name, server.instructions, len(server.middleware)]
         await self._add_providers(server.providers, depth)
         self._add_transforms([transform for transform in server.transforms if transform is not plugin_transform])
 

@@ -218,6 +218,8 @@ class IndexedDocument(NamedTuple):
     """The unstemmed words of its name (three times), its app and its description."""
     app: str
     """The app it belongs to; empty: none."""
+    about: frozenset[str] = frozenset()
+    """The stemmed words of what its server says of itself."""
 
 
 _Parameter = tuple[str, Mapping[str, object]]
@@ -254,7 +256,12 @@ def document_from_entry(
     spelling = Counter(name_words(entry.name) * 3)
     spelling.update(name_words(entry.app_id))
     spelling.update(described)
-    return IndexedDocument(dict(words), name, spelling, entry.app_id)
+    return IndexedDocument(dict(words), name, spelling, entry.app_id, _stem_set(entry.about))
+
+
+@lru_cache(maxsize=256)  # all tools of a server have the same
+def _stem_set(text: str) -> frozenset[str]:
+    return frozenset(terms(text))
 
 
 def split_compound(word: str, known: Collection[str]) -> list[str]:

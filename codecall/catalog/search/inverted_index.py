@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib import import_module
 from itertools import chain
 from math import fsum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from zlib import crc32
 
 import numpy as np
@@ -69,6 +69,10 @@ class IndexSnapshot(NamedTuple):
     """By document id: the `Intent` of the tool."""
     apps: Ints = np.zeros(0, np.int32)
     """By document id: the number of the app; 0: it has none."""
+    abouts: Ints = np.zeros(0, np.int32)
+    """By document id: the place in `about_words` of what its server says of itself."""
+    about_words: tuple[frozenset[str], ...] = (frozenset(),)
+    """What servers say of themselves, each text once; the first says nothing."""
 
 
 class InvertedIndex:
@@ -94,7 +98,18 @@ class InvertedIndex:
         lengths[numbers] = [fsum(document.words.values()) for document in documents]
         kinds[numbers] = intents or 0
         apps[numbers] = [self._apps.setdefault(document.app, len(self._apps)) for document in documents]
-        self.snapshot = self.snapshot._replace(segments=tuple(segments), lengths=lengths, intents=kinds, apps=apps)
+        abouts = np.zeros(size, np.int32)
+        abouts[: len(self.snapshot.abouts)] = self.snapshot.abouts
+        places = {words: place for place, words in enumerate(self.snapshot.about_words)}
+        abouts[numbers] = [places.setdefault(document.about, len(places)) for document in documents]
+        self.snapshot = self.snapshot._replace(
+            segments=tuple(segments),
+            lengths=lengths,
+            intents=kinds,
+            apps=apps,
+            abouts=abouts,
+            about_words=tuple(places),
+        )
 
     def remove(self, numbers: Collection[int]) -> None:
         """Removes documents, and the words that only they had; their ids may be used again."""
@@ -114,6 +129,7 @@ class InvertedIndex:
             for root, stems in self.snapshot.families.items()
             if (left := [stem for stem in stems if stem in word_ids])
         }
+        said = np.union1d(self.snapshot.abouts[remaining], [0])
         self.snapshot = IndexSnapshot(
             word_ids,
             vocabulary,
@@ -122,6 +138,9 @@ class InvertedIndex:
             self.snapshot.lengths,
             self.snapshot.intents,
             self.snapshot.apps,
+            # Ids that are in no use may point anywhere.
+            np.searchsorted(said, self.snapshot.abouts).astype(np.int32) % len(said),
+            tuple(self.snapshot.about_words[int(place)] for place in cast("Ints", said)),
         )
 
     def _rows(self, documents: Sequence[IndexedDocument]) -> tuple[Any, Any, Any, Any]:

@@ -11,6 +11,10 @@ best there is:
 
 The tools of an app are raised by how well the best of them fits.
 
+What a tool's server says of itself counts a little, for words of the query that the tool does not have: it finds the
+tools of a server that says GitHub where they only say issue, and never places a tool that has no word of the query
+before one that has.
+
 A word that no document has is searched as the one it misspells, if any (`spelling.py`). A request for several things is
 also searched part by part, so that each of them finds its tool.
 
@@ -83,6 +87,8 @@ class LexicalWeights:
     """Weight of the name."""
     siblings: float = 0.6
     """How much the best tool of an app raises the others."""
+    about: float = 0.3
+    """Weight of the share of a query that only the tool's server says."""
     request_parts: float = 0.8
     """Weight of the best part of a request for several things; that of the whole query is 1."""
     synonym: float = 0.6
@@ -251,7 +257,15 @@ class _QueryScorer:
 
     def _is_known(self, word: str) -> bool:
         stems = terms(word, stop=NO_STOP_WORDS)
-        return any(stem in self._synonyms or stem in FILLER_WORDS or len(self._counts(stem)[0]) for stem in stems)
+        return any(
+            stem in self._synonyms or stem in FILLER_WORDS or len(self._counts(stem)[0]) or self._is_about(stem)
+            for stem in stems
+        )
+
+    def _is_about(self, stem: str) -> bool:
+        """Whether the server of a visible document says this word of itself."""
+        places = [place for place, text in enumerate(self._snapshot.about_words) if stem in text]
+        return bool(places) and bool(np.isin(self._snapshot.abouts[self._view], places).any())
 
     def _spelled(self, word: str) -> tuple[Ints, Floats]:
         return self._postings((segment.spellings for segment in self._snapshot.segments), word)
@@ -270,7 +284,15 @@ class _QueryScorer:
         mixed = (
             relative_to_best(by_words) + w.spelling * relative_to_best(by_spelling) + w.name * relative_to_best(by_name)
         )
-        return PartScores((mixed / (1 + w.spelling + w.name)).astype(np.float32), term_scores, by_spelling, by_name)
+        mixed = (mixed / (1 + w.spelling + w.name)).astype(np.float32)
+        if len(self._snapshot.about_words) > 1:
+            own, term_scores = term_scores, [self._with_about(word, self._term(word)) for word in dict.fromkeys(words)]
+            wanted = sum(term.weight * term.rarity for term in own)
+            by_about = np.zeros(self._size, np.float32)
+            for before, term in zip(own, term_scores, strict=True):
+                by_about += term.weight * (term.found - before.found) / (wanted or 1)
+            mixed = _add_below(mixed, w.about * by_about, by_words > 0)
+        return PartScores(mixed, term_scores, by_spelling, by_name)
 
     def _term(self, word: str) -> TermScores:
         term = self._terms.get(word)
@@ -287,6 +309,14 @@ class _QueryScorer:
             weight *= self._weights.correction if word in self._corrected else 1.0
             term = self._terms[word] = TermScores(weight, rarity, scores)
         return term
+
+    def _with_about(self, word: str, term: TermScores) -> TermScores:
+        """The term as found also where a document's server says the word of itself, and the document does not."""
+        said = np.array([word in text for text in self._snapshot.about_words])
+        if not said.any():
+            return term
+        only_there = said[self._snapshot.abouts] & self._visible & (term.found == 0)
+        return term._replace(found=np.where(only_there, term.rarity, term.found).astype(np.float32))
 
     def _relatives(self, word: str) -> Iterator[str]:
         """The words that may stand in for `word`: its synonyms, and its family, as failure for fail."""
@@ -395,3 +425,12 @@ class _QueryScorer:
         weights = counts * (np.log((1 + len(self._view)) / (1 + spread)) + 1)
         scores = np.bincount(rows, values * weights[grams], minlength=self._size).astype(np.float32)
         return SpellingScores(dict(zip(ids, weights.tolist(), strict=True)), scores)
+
+
+def _add_below(scores: Floats, bonus: Floats, first: Flags) -> Floats:
+    """Adds a bonus to scores; those that are not `first` stay below those that are."""
+    raised: Floats = scores + bonus
+    if first.any():
+        highest = np.float32(0.99) * scores[first].min()
+        raised = np.where(first, raised, np.maximum(scores, np.minimum(raised, highest)))
+    return raised.astype(np.float32)

@@ -18,7 +18,7 @@ from codecall.option_base import Options
 from codecall.options import StarlarkOptions
 
 Globs = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(strict=False)]
-"""Names of tools as their server writes them, or globs (`*`, `?`)."""
+"""Names of tools as their server writes them or as clients see them (`<server>_<tool>`), or globs (`*`, `?`)."""
 
 Text = Annotated[str, Field(min_length=1, max_length=32_768)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, strict=False)]

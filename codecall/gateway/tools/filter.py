@@ -22,7 +22,7 @@ from fastmcp.resources import Resource, ResourceTemplate
 from fastmcp.tools import Tool
 
 from codecall.catalog.entries import META_KEY
-from codecall.gateway.config.options import AccessOptions
+from codecall.gateway.tools.access import AccessRules, HideCode, HideReason, UnmatchedPattern
 from codecall.gateway.tools.components import (
     AccessCheck,
     Asking,
@@ -33,7 +33,7 @@ from codecall.gateway.tools.components import (
 )
 from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing
-from codecall.globs import MAX_URI_CHARS, Patterns, display_name
+from codecall.globs import MAX_URI_CHARS, display_name
 from codecall.namespaces import Namespaces
 from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 
@@ -59,22 +59,8 @@ Item = mcp_types.Tool | mcp_types.Resource | mcp_types.ResourceTemplate | mcp_ty
 ItemT = TypeVar("ItemT", mcp_types.Tool, mcp_types.Resource, mcp_types.ResourceTemplate, mcp_types.Prompt)
 ComponentT = TypeVar("ComponentT")
 
-HideCode = Literal[
-    "not_allowed", "denied", "not_read_only", "destructive", "asked", "name", "size", "number", "shadows", "unusable"
-]
-"""Why a component is hidden. Access rules give the first five; nothing gets around the others. One that is `asked` for
-is hidden only from clients whose person cannot be asked."""
-
-
 ComponentKind = Literal["tool", "resource", "template", "prompt"]
 """Kinds of components that servers list."""
-
-
-class HideReason(NamedTuple):
-    """Why a component is hidden."""
-
-    code: HideCode
-    reason: str
 
 
 class HiddenComponent(NamedTuple):
@@ -86,41 +72,6 @@ class HiddenComponent(NamedTuple):
     """As the server writes it, shortened where it is very long; the URI of a resource."""
     code: HideCode
     reason: str
-
-
-class AccessRules:
-    """The rules for the tools of one server."""
-
-    def __init__(self, options: AccessOptions) -> None:
-        self._allow = None if options.allow is None else Patterns(options.allow)
-        self._deny = Patterns(options.deny)
-        self._read_only = options.read_only
-        self._asks = options.destructive == "ask"
-        destructive = False if options.destructive == "ask" else options.destructive
-        self._destructive = destructive if isinstance(destructive, bool) else Patterns(destructive)
-
-    def reason_to_hide(self, tool: mcp_types.Tool) -> HideReason | None:
-        """Why this tool may not be used; None if it may."""
-        hints = tool.annotations
-        if self._deny.matches(tool.name):
-            return HideReason("denied", "it is in access.deny")
-        if self._allow is not None and not self._allow.matches(tool.name):
-            return HideReason("not_allowed", "it is not in access.allow")
-        if self._read_only and not (hints is not None and hints.read_only_hint is True):
-            return HideReason("not_read_only", "access.read_only is set, and it does not say that it changes nothing")
-        if hints is not None and hints.destructive_hint is True and not self._lets_destroy(tool.name):
-            if self._asks:
-                reason = "it says that it may destroy something; clients see it that can ask a person for each call"
-                return HideReason("asked", f"{reason}, or all where access.destructive allows it")
-            return HideReason("destructive", "it says that it may destroy something; access.destructive allows it")
-        return None
-
-    def depends_on_hints(self, name: str) -> bool:
-        """Whether the decision about a tool of that name rests on the hints that its server gives."""
-        return self._read_only or not self._lets_destroy(name)
-
-    def _lets_destroy(self, name: str) -> bool:
-        return self._destructive if isinstance(self._destructive, bool) else self._destructive.matches(name)
 
 
 class ReservedNames:
@@ -265,6 +216,8 @@ class VisibleComponents:
     hidden: tuple[HiddenComponent, ...] = ()
     foreign: tuple[str, ...] = ()
     """The tools that read as ones of another server: `ReservedNames.is_foreign`."""
+    unmatched: tuple[UnmatchedPattern, ...] = ()
+    """What access rules name and no tool is."""
     tokens: int = 0
     """About how many tokens the definitions of its tools cost a model that lists them."""
 
@@ -290,6 +243,7 @@ def build_visible_components(
     """
     hidden: list[HiddenComponent] = []
     large = may_be_large(listing)
+    access, unmatched = access.for_tools(upstream.name, [tool.name for tool in listing.tools])
 
     def hide(kind: ComponentKind) -> Callable[[str, HideReason], None]:
         return lambda name, refusal: hidden.append(HiddenComponent(upstream.name, kind, name, *refusal))
@@ -361,6 +315,7 @@ def build_visible_components(
         prompt_by_name=prompts,
         hidden=tuple(hidden),
         foreign=tuple(name for name in (*tools, *asked) if names.is_foreign(upstream.name, name)),
+        unmatched=unmatched,
         tokens=estimate_tokens(estimate_characters([*tools.values(), *asked.values()])),
     )
 

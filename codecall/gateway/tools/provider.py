@@ -15,12 +15,14 @@ from fastmcp.utilities.versions import VersionSpec
 
 from codecall.catalog.uris import match_steps
 from codecall.gateway.config.options import AccessOptions
+from codecall.gateway.tools.access import AccessRules, UnmatchedPattern
 from codecall.gateway.tools.components import Asking
 from codecall.gateway.tools.disk_cache import ListingCacheFile
-from codecall.gateway.tools.filter import AccessRules, HiddenComponent, ReservedNames
+from codecall.gateway.tools.filter import HiddenComponent, ReservedNames
 from codecall.gateway.tools.refresher import ListingRefresher, OnChanged
 from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing
+from codecall.redaction.clean import well_formed
 
 logger = logging.getLogger("codecall")
 
@@ -38,6 +40,7 @@ class ServerProvider(Provider):
         access: which of its tools may be used; None: those that do not say that they destroy something.
         cache_file: where its listing is kept; None: in memory only.
         names: which names its tools may not have.
+        description: what the configuration says of the server.
         on_change: called with the kinds of lists that have changed.
         wait_for_first: asked whether this request has to wait for a server of which nothing is known yet.
         asking: has a person allow calls of tools that are asked for; None: nobody can.
@@ -50,12 +53,14 @@ class ServerProvider(Provider):
         access: AccessRules | None = None,
         cache_file: ListingCacheFile | None = None,
         names: ReservedNames | None = None,
+        description: str | None = None,
         on_change: OnChanged | None = None,
         wait_for_first: Callable[[], bool] = lambda: True,
         asking: Asking | None = None,
     ) -> None:
         super().__init__()
         self.upstream: Final = upstream
+        self._description = description
         self._refresher = ListingRefresher(
             upstream,
             access=access or AccessRules(AccessOptions()),
@@ -72,6 +77,14 @@ class ServerProvider(Provider):
         """The tools before any transform, for the client of this request: the same tuple until something changes; None
         while they are not known. `codecall.catalog.cache.fingerprint` knows this attribute."""
         return self._tools() if self._refresher.visible.listing is not None else None
+
+    @property
+    def codecall_about(self) -> str:
+        """What the configuration says of the server, and the server of itself. `codecall.catalog.apps` knows this
+        attribute."""
+        info = self.listing.server_info
+        texts = (self._description, info and info.title, info and info.description, self.listing.instructions)
+        return well_formed(" ".join(filter(None, texts)))
 
     @property
     def cache_file(self) -> ListingCacheFile | None:
@@ -102,6 +115,11 @@ class ServerProvider(Provider):
     def foreign(self) -> tuple[str, ...]:
         """The tools that read as ones of another server, which scripts call by their full names only."""
         return self._refresher.visible.foreign
+
+    @property
+    def unmatched(self) -> tuple[UnmatchedPattern, ...]:
+        """What its access rules name, and none of its tools is."""
+        return self._refresher.visible.unmatched
 
     @property
     def tokens(self) -> int:

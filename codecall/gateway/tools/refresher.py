@@ -26,9 +26,10 @@ from typing import Final, TypeAlias
 from mcp import MCPError
 
 from codecall.errors import CodeCallError
+from codecall.gateway.tools.access import AccessRules
 from codecall.gateway.tools.components import Asking
 from codecall.gateway.tools.disk_cache import ListingCacheFile
-from codecall.gateway.tools.filter import AccessRules, ReservedNames, VisibleComponents, build_visible_components
+from codecall.gateway.tools.filter import ReservedNames, VisibleComponents, build_visible_components
 from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing
 from codecall.globs import display_name

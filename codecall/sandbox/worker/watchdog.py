@@ -23,6 +23,13 @@ NAP_S = 0.02
 NAPS = 25
 """Naps in which the script waits for the server, after which the watchdog sleeps until the script has a turn again."""
 
+BUILT_IN_HINT = (
+    "It stayed in one built-in function to the end: a regular expression with a repetition inside a repetition "
+    "(`(a+)+`, `(.*)*`) may try for ever, and so may a function over very many items. Write the one with `split` or "
+    "`indexOf`, and give the other less."
+)
+"""The hint for a script that did not even come to see that its time is over."""
+
 
 class Watchdog:
     """Ends the process when the script's own time is over and the script is stuck in native code.
@@ -51,7 +58,7 @@ class Watchdog:
     def begin(self, limits: wire.Limits) -> None:
         """Begin with a new script: its own time starts at zero."""
         self.used_ms, self.checked_ms, self._limit_ms, self._engine = 0.0, 0.0, limits.timeout_ms, None
-        self._timeout_failure = limit_failure("TIMEOUT", limits)
+        self._timeout_failure = limit_failure("TIMEOUT", limits, hint=BUILT_IN_HINT)
 
     def script_ms(self) -> float:
         """The script's own time so far, in milliseconds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -110,6 +111,17 @@ def test_words_go_with_the_last_document_that_has_them() -> None:
         store.remove([number])
 
     assert set(store.snapshot.word_ids) == {"common", "crm", *(str(number) for number in range(0, 300, 3))}
+
+
+def test_what_servers_say_goes_with_their_last_document() -> None:
+    store = InvertedIndex()
+    entries = [replace(tool(f"t{number}", "Does it"), about=f"server {number // 2}") for number in range(6)]
+    store.add(range(6), [document_from_entry(entry) for entry in entries])
+    store.remove([0, 2, 3])
+    store.add([0], [document_from_entry(tool("t6", "Does it"))])
+    said = [set(store.snapshot.about_words[store.snapshot.abouts[number]]) for number in (0, 1, 4, 5)]
+    assert said == [set(), {"server", "0"}, {"server", "2"}, {"server", "2"}]
+    assert len(store.snapshot.about_words) == 3
 
 
 def test_nothing_to_add_or_to_forget_is_no_work() -> None:

@@ -54,12 +54,12 @@ def test_odd_schemas_are_read_as_far_as_they_go():
 
 
 def test_long_texts_are_cut():
-    many = {f"n{number}": {"description": "word " * 200} for number in range(MAX_PARAMETERS + 9)}
+    many = {chr(0x4E00 + number): {"description": "word " * 200} for number in range(MAX_PARAMETERS + 9)}
     long = replace(INVOICE, description="word " * 2_000, input_schema={"properties": many})
     assert max(map(len, texts(long))) == MAX_PASSAGE_CHARS
     assert MAX_PASSAGE_CHARS - 5 <= len(texts(long)[3]) <= MAX_PASSAGE_CHARS
     assert len(texts(long)[2].split(", ")) == MAX_PARAMETERS
-    one = replace(long, input_schema={"properties": {"a": many["n0"]}})
+    one = replace(long, input_schema={"properties": {"a": many["\u4e00"]}})
     assert len(texts(one)[3]) <= MAX_PARAMETER_CHARS
 
 

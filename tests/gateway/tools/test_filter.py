@@ -6,9 +6,9 @@ import mcp_types
 import pytest
 
 from codecall.gateway.config.options import AccessOptions
+from codecall.gateway.tools.access import AccessRules
 from codecall.gateway.tools.filter import (
     MAX_NAME_CHARS,
-    AccessRules,
     ReservedNames,
     screen_components,
     strip_reserved_meta,
@@ -59,6 +59,41 @@ def test_destructive_tools_are_allowed_all_or_by_name(allowed: object):
     drop = tool("drop_table", destructive_hint=True)
     assert refused({"destructive": allowed}, drop) == {}
     assert refused({"destructive": ["drop_index"]}, drop) == {"drop_table": "destructive"}
+
+
+def of_server(options: dict[str, object], *tools: mcp_types.Tool) -> tuple[dict[str, str], list[tuple[str, ...]]]:
+    """Code of each tool that these options hide of the server `notes`, and what they name that is none."""
+    written = AccessRules(AccessOptions.read(options, where="access"))
+    access, unmatched = written.for_tools("notes", [item.name for item in tools])
+    hidden = {item.name: refusal.code for item in tools if (refusal := access.reason_to_hide(item)) is not None}
+    return hidden, [(each.rule, each.pattern, each.near or "") for each in unmatched]
+
+
+@pytest.mark.parametrize("pattern", ["write_note", "notes_write_note", "notes_write_*", "*te_note"])
+def test_names_may_be_written_as_clients_see_them(pattern: str):
+    tools = tool("read_note"), tool("write_note", destructive_hint=True)
+    assert of_server({"deny": [pattern]}, *tools) == ({"write_note": "denied"}, [])
+    assert of_server({"allow": [pattern], "destructive": True}, *tools) == ({"read_note": "not_allowed"}, [])
+    assert of_server({"destructive": [pattern]}, *tools) == ({}, [])
+
+
+def test_a_name_in_two_readings_denies_both_and_allows_only_the_servers_own():
+    own, other = tool("notes_wipe", destructive_hint=True), tool("wipe", destructive_hint=True)
+    assert of_server({"deny": ["notes_wipe"]}, own, other)[0] == dict.fromkeys(["notes_wipe", "wipe"], "denied")
+    for glob in ("notes_wipe", "notes_*"):
+        assert of_server({"allow": [glob], "destructive": True}, own, other)[0] == {"wipe": "not_allowed"}
+        assert of_server({"destructive": [glob]}, own, other)[0] == {"wipe": "destructive"}
+
+
+def test_what_matches_no_tool_is_reported_with_the_name_that_is_near():
+    options = {"allow": ["read_note", "x*"], "deny": ["notes_write_notes"], "destructive": ["rite_note", "zzz"]}
+    assert of_server(options, tool("read_note"), tool("write_note"))[1] == [
+        ("allow", "x*", ""),
+        ("deny", "notes_write_notes", "write_note"),
+        ("destructive", "rite_note", "write_note"),
+        ("destructive", "zzz", ""),
+    ]
+    assert of_server({"deny": ["a"]})[1] == [("deny", "a", "")]
 
 
 def test_globs_are_matched_in_linear_time():

@@ -20,8 +20,9 @@ from codecall.catalog.cache.fingerprint import Fingerprint
 from codecall.errors import CodeCallError
 from codecall.gateway.config.options import AccessOptions
 from codecall.gateway.tools import refresher
+from codecall.gateway.tools.access import AccessRules
 from codecall.gateway.tools.disk_cache import ListingCacheFile
-from codecall.gateway.tools.filter import AccessRules, ReservedNames
+from codecall.gateway.tools.filter import ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.tools.refresher import Backoff
 from codecall.gateway.upstream.interface import UpstreamCall
