@@ -27,6 +27,7 @@ MAX_LINES = 600
 SOFT_LINES = 400
 """Above it a file says in `LONG` why it is one."""
 LONG: dict[str, str] = {
+    "codecall.sandbox.agentscript.diagnosis.causes": "the causes that hints are about, one after the other",
     "codecall.sandbox.enclave": "the enclave and the runs that it has in flight",
     "codecall.approvals.gate": "every step of a call through the gate, and the texts of what keeps it from being made",
     "codecall.calls.broker": "one call from its rules to its value, and the task that it runs in",
