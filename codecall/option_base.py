@@ -29,6 +29,9 @@ _WORDS: Final = {
 }
 """What an error of pydantic means to whoever writes options, by its type."""
 
+_LISTS: Final = {"args": '["--local-timezone", "UTC"]', "composite_tools": '["tools"]'}
+"""Examples of options that are lists, by their name."""
+
 Millis = Annotated[int, Field(ge=1, le=86_400_000)]
 """Milliseconds, up to a day."""
 
@@ -158,7 +161,7 @@ def _explain(model: type[Options], failure: ValidationError, where: str, show_va
         elif item["type"] == "missing":
             lines.append(f"{path}: missing")
         elif item["type"] == "tuple_type":
-            example = '["--local-timezone", "UTC"]' if item["loc"][-1] == "args" else '["one", "two"]'
+            example = _LISTS.get(to_snake(str(item["loc"][-1])), '["one", "two"]')
             lines.append(
                 f"{path}: a list is needed, such as {example}"
                 + (f" (got {item['input']!r:.80})" if show_values else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -327,7 +328,10 @@ class PluginOptions(Options):
             OptionsError: an option is unknown, of the wrong type or out of range; the message names the field.
         """
         if vm is not None and not isinstance(vm, Mapping):
-            raise OptionsError(f"vm: a mapping is needed, got {type(vm).__name__}")
+            name = vm if isinstance(vm, str) else "secure"
+            raise OptionsError(
+                f"vm: a mapping is needed, got {type(vm).__name__}", hint=f"For a preset: {_preset_example(name)}."
+            )
         limits = dict(cast("Mapping[str, object]", vm or {}))
         preset_value = limits.pop("preset", None)
         if preset_value is not None and not isinstance(preset_value, (str, os.PathLike)):
@@ -337,11 +341,15 @@ class PluginOptions(Options):
         for option, read in _SHORT_FORMS.items():
             for spelling in {option, to_camel(option)} & values.keys():
                 values[spelling] = read(values[spelling])
-        for given in values:
+        for given, value in values.items():
             if given in _PRESET_SPELLINGS:
-                raise OptionsError(f"{given}: set it as vm={{'preset': …}}")
+                raise OptionsError(f"{given}: set it as {_preset_example(value)}")
             if to_snake(given) in Preset.model_fields:
-                raise OptionsError(f"{given}: is a limit; set it as vm={{'{given}': …}}")
+                raise OptionsError(
+                    f"{given}: is a limit; set it as vm={{'{given}': …}}, in TOML vm = {{ {given} = … }}"
+                )
+            if to_snake(given) in _RATE_LIMIT_SPELLINGS:
+                raise OptionsError(f"{given}: limits on calls are no option of the plugin", hint=_RATE_LIMIT_HINT)
         name = preset if preset is not None else os.environ.get(PRESET_ENVIRONMENT_VARIABLE) or "secure"
         values["preset"] = resolve_preset(name, limits)
         values["preset_name"] = os.fspath(name)
@@ -350,6 +358,20 @@ class PluginOptions(Options):
 
 _PRESET_SPELLINGS: Final = frozenset({"preset", "presets", "preset_name", "presetName"})
 """What people call the preset, which is part of `vm`."""
+
+_RATE_LIMIT_SPELLINGS: Final = frozenset({"rate_limit", "rate_limits", "rate_limiting", "ratelimit", "ratelimits"})
+"""What people call the limits on calls, which are a plugin of their own."""
+
+_RATE_LIMIT_HINT: Final = (
+    "In Python: RateLimitPlugin.init(rules=[{'tool': '*', 'rate': '10/minute'}]).install(mcp), from codecall. "
+    'In the gateway\'s file, at its top: [rate_limits] with rules = [{ tool = "*", rate = "10/minute" }].'
+)
+
+
+def _preset_example(name: object) -> str:
+    """How a preset is given: in Python, and in the gateway's file."""
+    shown = f"{name:.80}" if isinstance(name, str) else "secure"
+    return f"vm={{'preset': {shown!r}}}, in TOML vm = {{ preset = {json.dumps(shown, ensure_ascii=False)} }}"
 
 
 def _direct_calls(value: object) -> object:

@@ -125,6 +125,13 @@ def read_approvals(value: object) -> object:
                 hint="Or give rules: approvals=[{'tools': ['mail:*'], 'action': 'ask'}].",
             )
         group["rules"] = (_APPROVAL_FORMS[rules],)
+    elif isinstance(rules, (list, tuple)):
+        names = [rule for rule in cast("Sequence[object]", rules) if isinstance(rule, str)]
+        if names:
+            example = {"tools": [name[:80] for name in names[:3]], "action": "ask"}
+            raise OptionsError(
+                f"approvals: a rule is a mapping, got {names[0]!r:.80}", hint=f"Write approvals=[{example!r}]."
+            )
     elif "rules" in group and not isinstance(rules, (list, tuple)):
         raise OptionsError(f"approvals.rules: a list of rules or a short form is needed, got {type(rules).__name__}")
     return group

@@ -20,7 +20,7 @@ from fastmcp.server.providers import Provider
 from codecall.errors import CodeCallError, OptionsError
 from codecall.gateway.access_warnings import AccessWarnings
 from codecall.gateway.asking import DestructiveAsking, with_destructive_rule
-from codecall.gateway.config.options import GatewayOptions
+from codecall.gateway.config.options import TABLE_EXAMPLES, GatewayOptions
 from codecall.gateway.config.variables import resolve_server, resolve_values
 from codecall.gateway.downstream import ServerBlurb, build_instructions
 from codecall.gateway.exposure import Exposure, ExposurePolicy, GatewayPlugin, Mode, current_context, is_listing_tools
@@ -31,6 +31,7 @@ from codecall.gateway.tools.filter import HiddenComponent, ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.server import Backend
 from codecall.meta_tools.starlark.options import ToolFileServer, ToolFilesOptions
+from codecall.options import PluginOptions
 from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.server.list_changed import ListChangedNotifier
 from codecall.telemetry.metrics import codecall_version
@@ -257,6 +258,8 @@ class Gateway:
     def _create_plugin(self, asked: Sequence[str]) -> GatewayPlugin | None:
         """The plugin; calls of destructive tools of these servers are asked for."""
         options = dict(resolve_values(self.options.codecall, where="codecall"))
+        with self.options.naming("codecall"):
+            PluginOptions.build(**options)  # by itself, so that an error is known to be of that table
         own = {"starlark": self.options.starlark, "tool_files": self._tool_files()}
         for name, spellings in _OTHER_SETS.items():
             within = any(options.get(spelling) is not None for spelling in spellings)
@@ -328,7 +331,8 @@ class Gateway:
             from codecall.ratelimit.middleware import RateLimitPlugin  # loads what counts them
 
             limits = dict(resolve_values(self.options.rate_limits, where="rate_limits"))
-            RateLimitPlugin.init(**limits).install(server)  # pyright: ignore[reportArgumentType] - the same
+            with self.options.naming("rate_limits", f"Such as {TABLE_EXAMPLES['rate_limits']}."):
+                RateLimitPlugin.init(limits).install(server)
         if self._plugin is not None:
             self._plugin.routes = routes
             self._plugin.exposed = self._exposed

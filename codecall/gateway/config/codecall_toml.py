@@ -22,6 +22,7 @@ from pydantic.alias_generators import to_camel, to_snake
 from codecall.errors import OptionsError
 from codecall.gateway.config.names import fit_name
 from codecall.gateway.config.options import (
+    TABLE_EXAMPLES,
     AccessOptions,
     AnyServer,
     CompositeToolsOptions,
@@ -36,7 +37,7 @@ from codecall.gateway.config.secrets import replace_secrets
 from codecall.gateway.config.variables import ABSOLUTE_PATH, escape_references
 from codecall.meta_tools.starlark.options import ToolFilesOptions
 from codecall.option_base import Options, reject_double_spelling
-from codecall.options import StarlarkOptions
+from codecall.options import PluginOptions, StarlarkOptions
 from codecall.similarity import nearest
 
 _KINDS: Final[Mapping[str, type[StdioServer | HttpServer | OpenApiServer]]] = {
@@ -52,6 +53,7 @@ _PARTS: Final[Mapping[str, type[Options]]] = {
     "starlark": StarlarkOptions,
     "tool_files": ToolFilesOptions,
 }
+_PLUGIN_KEYS: Final = frozenset(PluginOptions.names())
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
@@ -72,6 +74,7 @@ def parse_own_options(file: Path, data: Mapping[str, object]) -> GatewayOptions:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise OptionsError(f"{where}: is no name of a server; {fit_name(str(name))} would be one")
         servers[name] = parse_server(entry, where, file.parent)
+    _refuse_other_than_tables(file, values)
     for key, part in _PARTS.items():
         if isinstance(value := values.get(key), dict):
             reject_double_spelling(part, cast("dict[str, object]", value), f"{file}: {key}")
@@ -81,11 +84,24 @@ def parse_own_options(file: Path, data: Mapping[str, object]) -> GatewayOptions:
     for key in ("cache_dir", "cacheDir"):
         if isinstance(value := values.get(key), str):
             values[key] = _from_folder(value, file.parent)
+    if isinstance(expose := values.get("expose"), dict):
+        # Unlike the others it holds no secrets, so that its values may be shown.
+        values["expose"] = ExposeOptions.read(cast("dict[str, object]", expose), where=f"{file}: expose")
     # The prefix is a path's, so that fields of the top stand behind a colon as the others do.
     try:
-        return GatewayOptions.read({**values, "servers": servers}, where="", show_values=False)
+        options = GatewayOptions.read({**values, "servers": servers}, where="", show_values=False)
     except OptionsError as failure:
-        raise OptionsError(f"{file}: {failure.message}") from None
+        own = [key for key in values if to_snake(key) in _PLUGIN_KEYS and to_snake(key) not in GatewayOptions.names()]
+        hint = f"Under [codecall] there is {', '.join(own)}." if own else None
+        raise OptionsError(f"{file}: {failure.message}", hint=hint) from None
+    return options.read_from(dict.fromkeys(GatewayOptions.names(), str(file)))
+
+
+def _refuse_other_than_tables(file: Path, values: Mapping[str, object]) -> None:
+    for key, value in values.items():
+        example = TABLE_EXAMPLES.get(to_snake(key))
+        if example is not None and value is not None and not isinstance(value, dict):
+            raise OptionsError(f"{file}: {key}: a table is needed, such as {example}")
 
 
 def _with_paths(values: dict[str, object], folder: Path) -> dict[str, object]:

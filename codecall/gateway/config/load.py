@@ -164,7 +164,8 @@ def merge_configurations(sources: Sequence[Configuration]) -> Configuration:
             values[field] = value
     files = tuple(dict.fromkeys(file for source in sources for file in source.files))
     notes = tuple(note for source in sources for note in source.notes)
-    return Configuration(GatewayOptions.read({**values, "servers": servers}, where="", show_values=False), files, notes)
+    options = GatewayOptions.read({**values, "servers": servers}, where="", show_values=False)
+    return Configuration(options.read_from(origins), files, notes)
 
 
 _NAMED: Final = re.compile(r"(?P<name>(?=[^=]*[a-z])[A-Za-z][A-Za-z0-9_-]{0,63})=(?P<rest>.+)", re.DOTALL)

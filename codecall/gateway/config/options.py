@@ -7,15 +7,27 @@ and stay as written everywhere else. What may hold a secret is left out when opt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
+from codecall.errors import OptionsError
 from codecall.meta_tools.starlark.options import ToolFilesOptions, read_tool_files
 from codecall.option_base import Options
 from codecall.options import StarlarkOptions
+
+TABLE_EXAMPLES: Final[Mapping[str, str]] = {
+    "access": "access = { read_only = true }",
+    "expose": 'expose = { mode = "always" }',
+    "serve": 'serve = { transport = "http", port = 8000 }',
+    "composite_tools": 'composite_tools = { paths = ["tools"] }',
+    "codecall": 'codecall = { vm = { preset = "secure" } }',
+    "rate_limits": 'rate_limits = { rules = [{ tool = "*", rate = "10/minute" }] }',
+}
+"""The options that are tables, each with an example."""
 
 Globs = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...], Field(strict=False)]
 """Names of tools as their server writes them or as clients see them (`<server>_<tool>`), or globs (`*`, `?`)."""
@@ -209,3 +221,27 @@ class GatewayOptions(Options):
     `true` switches it on. Clients list the four whatever `expose` says. None: there are no such tools."""
     rate_limits: Mapping[str, object] | None = Field(default=None, repr=False)
     """Options of `RateLimitPlugin.init`; None: no limits."""
+    _files: Mapping[str, str] = PrivateAttr(default_factory=dict[str, str])
+
+    def read_from(self, files: Mapping[str, str]) -> Self:
+        """Returns these options with the file of each, for messages about what is checked only when they are used."""
+        copy = self.model_copy()
+        copy._files = files
+        return copy
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the options are the same, wherever they are from."""
+        return isinstance(other, GatewayOptions) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] - mappings have no hash
+
+    @contextmanager
+    def naming(self, table: str, hint: str | None = None) -> Generator[None]:
+        """Within this context, errors of options begin with the file and the table that is read; `hint` is for those
+        that have none."""
+        try:
+            yield
+        except OptionsError as failure:
+            place = f"{self._files[table]}: " if table in self._files else ""
+            message = f"{place}[{table}] {failure.message}"
+            raise OptionsError(message, code=failure.code, hint=failure.hint or hint) from None

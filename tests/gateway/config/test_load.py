@@ -30,6 +30,7 @@ from codecall.gateway.config.options import (
     ServeOptions,
     StdioServer,
 )
+from codecall.gateway.gateway import Gateway
 
 SECRET = "ghp_Zx81kQpLmN42vTrW90aBcDeFgHiJkLmNoPqR"
 GIT = {"command": "uvx", "args": ["mcp-server-git"]}
@@ -283,6 +284,14 @@ def test_our_own_formats_say_the_same(tmp_path: Path):
         ("[servers.a]\ncommand='x'\naccess={read_only=true, readOnly=true}", "servers.a.access.read_only: given twice"),
         ("[servers.a]\ncommand='x'\nidle_s=1\nidleS=2", "servers.a.idle_s: given twice"),
         ("[servers.'a b']\ncommand='x'", "c.toml: servers.a b: is no name of a server; a_b would be one"),
+        ("expose='SECRET'", 'c.toml: expose: a table is needed, such as expose = { mode = "always" }'),
+        ("compositeTools=['SECRET']", 'a table is needed, such as composite_tools = { paths = ["tools"] }'),
+        ("codecall='SECRET'", "c.toml: codecall: a table is needed, such as codecall = { vm = "),
+        ("rate_limits=['SECRET']", "c.toml: rate_limits: a table is needed, such as rate_limits = { rules = "),
+        (
+            "expose={mode='sometimes'}",
+            "c.toml: expose.mode: Input should be 'auto', 'always' or 'never' (got 'sometimes')",
+        ),
         ("servers=['SECRET']", "c.toml: servers: a table of servers by name is needed"),
         ("[servers]\na='SECRET'", "c.toml: servers.a: a table is needed"),
         ("[servers.a]\ncommand='x'\nenv={A='SECRET'", "c.toml: not TOML"),
@@ -294,6 +303,41 @@ def test_what_is_wrong_in_our_files_is_named_and_not_shown(tmp_path: Path, text:
         read_config(put(tmp_path / "c.toml", text.replace("SECRET", SECRET)))
     assert message in failure.value.message
     assert SECRET not in f"{failure.value!r} {failure.value.hint} {failure.value.__cause__!r}"
+
+
+def test_an_option_of_the_plugin_at_the_top_of_our_file_is_sent_to_its_table(tmp_path: Path):
+    with pytest.raises(OptionsError) as failure:
+        read_config(put(tmp_path / "c.toml", "approvals='writes'"))
+    assert failure.value.hint == "Under [codecall] there is approvals."
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        (
+            "[rate_limits]\nper_minute=3",
+            "c.toml: [rate_limits] rules: missing; per_minute: unknown option",
+            "rate_limits = {",
+        ),
+        ("[codecall]\ntop_k='many'", "c.toml: [codecall] top_k: Input should be a valid integer (got 'many')", ""),
+        ("[codecall]\npreset='secure'", "c.toml: [codecall] preset: set it as", ""),
+        ("[codecall]\nrate_limits={per_minute=3}", "c.toml: [codecall] rate_limits: ", "at its top: [rate_limits]"),
+        (
+            "[codecall]\ncomposite_tools='a'",
+            'c.toml: [codecall] composite_tools: a list is needed, such as ["tools"]',
+            "",
+        ),
+    ],
+)
+def test_what_is_wrong_in_a_table_that_the_gateway_reads_names_file_and_table(
+    tmp_path: Path, text: str, message: str, hint: str
+):
+    read = read_config(put(tmp_path / "c.toml", text))
+    for options in (read.options, merge_configurations([read]).options):
+        with pytest.raises(OptionsError) as failure:
+            Gateway(options)
+        assert message in failure.value.message
+        assert hint in (failure.value.hint or "")
 
 
 LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [" + f"*a{n - 1}," * 9 + "]\n" for n in range(1, 10))
