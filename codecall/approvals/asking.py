@@ -201,8 +201,8 @@ def sampled_text(answer: object) -> str:
     return content.text
 
 
-def read_answer(result: ElicitResult, request: ApprovalRequest) -> Decision:
-    """The decision in an answer to `form_for(request)`. An answer that is none of its choices denies.
+def read_answer(result: ElicitResult, request: ApprovalRequest) -> Decision | None:
+    """The decision in an answer to `form_for(request)`; None for one that is none of its choices.
 
     Raises:
         Unanswered: the question was dismissed.
@@ -210,7 +210,7 @@ def read_answer(result: ElicitResult, request: ApprovalRequest) -> Decision:
     if result.action == "cancel":
         raise Unanswered("the question was dismissed")
     content = result.content or {}
-    choice = CHOICES.get(str(content.get("decision")), "") if result.action == "accept" else ""
+    choice = CHOICES.get(str(content.get("decision")), "") if result.action == "accept" else "deny"
     calls = content.get("calls", _proposed_calls(request))
     lifetime: Lifetime = "run" if choice.endswith("run") else "session"
     match choice:
@@ -222,10 +222,10 @@ def read_answer(result: ElicitResult, request: ApprovalRequest) -> Decision:
             return Decision.same_input(lifetime)
         case "fixed run" | "fixed session" if request.fixed:
             return Decision.fixed_arguments(*request.fixed, lifetime=lifetime)
-        case "stop":
-            return Decision.stop()
+        case "stop" | "deny":
+            return Decision.stop() if choice == "stop" else Decision.deny()
         case _:
-            return Decision.deny()
+            return None
 
 
 def form_of(request: object) -> ElicitRequestFormParams | None:

@@ -402,9 +402,12 @@ class CallGate(RunObserver):
         identity = call_identity(request.tool, request.digest) + key.version[:32]
         try:
             asked = self._channel.elicit(request.question, form_for(request), identity)
-            return read_answer(await self._wait(request, asked), request)
+            decision = read_answer(await self._wait(request, asked), request)
         except Unanswered as reason:
             raise self._required(request, str(reason)) from None
+        if decision is None:
+            raise self._denied(request, "client", "the answer was none of those offered")
+        return decision
 
     async def _wait(self, request: ApprovalRequest, answer: Awaitable[T]) -> T:
         """Wait for an answer while the clock of the run stands still, and say so to the client.

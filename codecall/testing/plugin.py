@@ -5,7 +5,9 @@ Loading it imports nothing of CodeCall but this module; what runs scripts is imp
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -224,8 +226,14 @@ def _find_script(path: Path, folders: list[Path]) -> Path:
 
     __tracebackhide__ = True
     for folder in folders:
-        if (folder / path).is_file():
-            return folder / path
+        with contextlib.suppress(OSError):  # a text may be longer than any name of a file
+            if (folder / path).is_file():
+                return folder / path
+    if re.search(r"[\s;(){}]", str(path)) and path.suffix not in (".js", ".mjs", ".ts", ".star"):
+        return pytest.fail(
+            f"there is no script {str(path)[:80]!r}: `script` reads a file. To run a text, use the fixture "
+            "`codecall_enclave`: codecall_enclave.run(…)"
+        )
     scripts = sorted({file.name for folder in folders if folder.is_dir() for file in folder.glob(f"*{path.suffix}")})
     near = nearest(path.name, scripts, limit=3)
     searched = "".join(f"\n  {folder}" for folder in folders)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import pytest
 
 from codecall.envelopes import ExecutionResult, JsonObject, Stats
 from codecall.errors import DEFAULT_HINTS, NOT_FOUND, CodeCallError, IllegalAccess, Location, Status, ToolCallError
+from codecall.similarity import nearest
 from codecall.testing.calls import Calls, abbreviate
 
 _MAX_LINE: Final = 160
@@ -21,6 +22,10 @@ _NOT_FOUND_CODES: Final = frozenset(error.code for error in NOT_FOUND.values())
 
 _MAX_LOGS: Final = 20
 """Most console lines that a report shows."""
+
+
+_OTHER_NAMES: Final = {"result": "value", "return_value": "value", "data": "value", "output": "value", "ok": "success"}
+"""What people call the properties of a `ScriptResult`, as other tools do."""
 
 
 class ScriptResult:
@@ -87,6 +92,15 @@ class ScriptResult:
         if not self.success:
             pytest.fail(f"the script has no value, because it failed\n\n{self.report()}")
         return self.execution.value
+
+    if not TYPE_CHECKING:  # a type checker refuses these by itself
+
+        def __getattr__(self, name: str) -> object:
+            """Raise an error that names the property that is meant; `AttributeError`, as Python does."""
+            known = [each for each in dir(type(self)) if not each.startswith("_")]
+            near = _OTHER_NAMES.get(name) or next(iter(nearest(name, known)), None)
+            meant = f"; it is `.{near}`" if near else ""
+            raise AttributeError(f"a ScriptResult has no `.{name}`{meant}", name=name, obj=None)
 
     @property
     def error(self) -> CodeCallError | None:

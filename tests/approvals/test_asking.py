@@ -57,11 +57,18 @@ async def test_every_call_of_a_loop_is_asked_for() -> None:
     assert [question.count("so far: 1") for question in person.questions] == [0, 1]
 
 
-@pytest.mark.parametrize("said", [DENY, "decline"])
-async def test_a_denied_call_is_an_error_that_the_script_can_catch(said: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (DENY, "a person denied it"),
+        ("decline", "a person denied it"),
+        ("yes", "the answer was none of those offered"),
+    ],
+)
+async def test_a_denied_call_is_an_error_that_the_script_can_catch(said: str, reason: str) -> None:
     office = Office()
     answer = await office.execute(CATCHING, Person(said))
-    assert answer["result"] == ["APPROVAL_DENIED", "Tool 'send' was not called: a person denied it"]
+    assert answer["result"] == ["APPROVAL_DENIED", f"Tool 'send' was not called: {reason}"]
     assert office.done == []
 
 

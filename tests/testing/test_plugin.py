@@ -252,6 +252,18 @@ def test_error_without_a_stub(codecall_enclave, tool_stub):
 def test_no_such_file(script):
     script("broke.js")
 
+def test_a_text_as_a_file(script):
+    script("return 1+1")
+
+def test_a_long_text_as_a_file(script):
+    script("return [" + "1, " * 2000 + "].length")
+
+def test_another_name(codecall_enclave):
+    assert codecall_enclave.run("return 1+1").result == 2
+
+def test_a_mistyped_name(codecall_enclave):
+    assert codecall_enclave.run("return 1+1").stat
+
 def test_a_function_that_raises(codecall_enclave, tool_stub):
     def answer(given):
         return look_up(given["name"])
@@ -277,7 +289,7 @@ def test_failures_tell_of_the_script(pytester: pytest.Pytester):
     pytester.makepyfile(test_results=RESULTS)
     pytester.makefile(".js", broken="const a = null;\nreturn a.b;\n")
     result = pytester.runpytest_inprocess(*QUIET)
-    result.assert_outcomes(failed=9)
+    result.assert_outcomes(failed=13)
     message = sections(result.stdout.str())
     raised = message["test_a_function_that_raises"]
     assert 'a({"name": "x"}) -> TOOL_EXECUTION_ERROR (KeyError: \'x\' at test_results.py:' in raised
@@ -319,6 +331,10 @@ def test_failures_tell_of_the_script(pytester: pytest.Pytester):
     )
     assert "there is no script 'broke.js' in" in message["test_no_such_file"]
     assert "Did you mean broken.js?" in message["test_no_such_file"]
+    for name in ("test_a_text_as_a_file", "test_a_long_text_as_a_file"):
+        assert "To run a text, use the fixture `codecall_enclave`: codecall_enclave.run(…)" in message[name]
+    assert "a ScriptResult has no `.result`; it is `.value`" in message["test_another_name"]
+    assert "a ScriptResult has no `.stat`; it is `.stats`" in message["test_a_mistyped_name"]
 
 
 def test_a_script_in_starlark_runs_against_stubs(pytester: pytest.Pytester):
