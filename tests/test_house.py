@@ -160,8 +160,8 @@ HOUSE = {
     "traces": Row(f"{SHARED} audit"),
     "client": Row(f"{SHARED} gateway plugin sandbox.languages", f"{MCP} langchain_core"),
     "cli": Row(
-        f"{SHARED} approvals.desk audit.sinks composite gateway plugin sandbox server telemetry testing.recording "
-        "traces",
+        f"{SHARED} approvals.desk approvals.request audit.sinks composite gateway plugin sandbox server telemetry "
+        "testing.recording traces",
         "anyio cyclopts fastmcp platformdirs rich yaml",
     ),
 }

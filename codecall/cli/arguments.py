@@ -31,6 +31,12 @@ LanguageName = Annotated[
 ]
 """The option `--language`, of commands that run or check scripts."""
 
+AllowedCalls = Annotated[
+    tuple[str, ...],
+    Parameter(name="--allow", negative="", help="Make calls of this tool unasked, name or glob. Repeatable."),
+]
+"""The option `--allow`, of commands that make calls which rules may ask a person for."""
+
 EditedConfig = Annotated[
     Path | None, Parameter(name=("--config", "-c"), help="The file; the one that counts here, if left out.")
 ]

@@ -262,11 +262,9 @@ class Gateway:
             PluginOptions.build(**options)  # by itself, so that an error is known to be of that table
         own = {"starlark": self.options.starlark, "tool_files": self._tool_files()}
         for name, spellings in _OTHER_SETS.items():
-            within = any(options.get(spelling) is not None for spelling in spellings)
-            if own[name] is not None and within:
+            if own[name] is not None and any(options.get(spelling) is not None for spelling in spellings):
                 raise OptionsError(f"{name}: given twice, as [{name}] and in [codecall]")
-            if own[name] is not None:
-                options[name] = own[name]
+        options |= {name: value for name, value in own.items() if value is not None}
         if self.options.expose.mode == "never" and not any(
             options.get(spelling) for spellings in _OTHER_SETS.values() for spelling in spellings
         ):
@@ -276,11 +274,10 @@ class Gateway:
             options["tool_name_separator"] = "_"
         if asked:
             options["approvals"] = with_destructive_rule(options.get("approvals"), asked)
-        vm = options.pop("vm", None)
         if self.options.composite_tools.paths:
             given = next((options.pop(key) for key in ("composite_tools", "compositeTools") if key in options), ())
             options["composite_tools"] = [*cast("Sequence[object]", given), *self.options.composite_tools.paths]
-        plugin = GatewayPlugin.init(vm=vm, **options)  # pyright: ignore[reportArgumentType] - init says what is wrong
+        plugin = GatewayPlugin.init(options)
         plugin.exposure_policy = self._exposure_policy
         return plugin
 

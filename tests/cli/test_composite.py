@@ -69,6 +69,18 @@ def test_list(configured: CommandLine):
     assert [tool["name"] for tool in configured("composite", "list", "--json").json["tools"]] == ["twice"]
 
 
+def test_run_asks_for_calls(configured: CommandLine):
+    config = configured.folder / "codecall.toml"
+    config.write_text(config.read_text() + "[codecall]\napprovals = 'writes'\n")
+    assert configured("trust").code == 0
+    refused = configured("composite", "run", "twice", "--param", "n=4")
+    assert refused.code == 1
+    assert "to be allowed: math_add of math" in refused.err
+    assert "say --allow math_add;" in refused.err
+    assert configured("composite", "run", "twice", "--param", "n=4", "--allow", "*").code == 0
+    assert configured("composite", "run", "twice", "--param", "n=4", stdin="yes\nall\n", terminal=True).code == 0
+
+
 def test_run(configured: CommandLine, tmp_path: Path):
     page = tmp_path / "run.html"
     result = configured("composite", "run", "twice", "--param", "n=21", "--trace", str(page))

@@ -49,6 +49,42 @@ def test_json_is_the_envelope_with_a_timeline(shop: CommandLine):
     assert all(call["durationMs"] >= 0 for call in document["timeline"])
 
 
+@pytest.fixture
+def asked(cli: CommandLine) -> CommandLine:
+    """The only tool may change something, for which a rule asks."""
+    cli.serve(shop=["send"])
+    config = cli.folder / "codecall.toml"
+    config.write_text(config.read_text() + "[codecall]\napprovals = 'writes'\n")
+    assert cli("trust").code == 0
+    cli.write(
+        "a.js", "const one = await shop.send({ text: 'a' });\nreturn [one.text, (await shop.send({ text: 'b' })).text]"
+    )
+    return cli
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "shown"),
+    [
+        ("yes\nyes\n", exits.OK, "May this tool be called?"),
+        ("all\n", exits.OK, "Line of the script: 1"),
+        ("yes\nno\n", exits.FAILED, "a person denied it"),
+        ("", exits.FAILED, "a person denied it"),
+    ],
+)
+def test_the_person_at_the_terminal_is_asked(asked: CommandLine, typed: str, code: int, shown: str):
+    result = asked("run", "a.js", terminal=True, stdin=typed)
+    assert (result.code, shown in result.err) == (code, True), result.err
+
+
+def test_calls_that_nobody_can_be_asked_for_are_allowed_by_name(asked: CommandLine):
+    refused = asked("run", "a.js")
+    assert refused.code == exits.FAILED
+    assert 'to be allowed: shop_send of shop in line 1: {"text":"a"}' in refused.err
+    assert "say --allow shop_send;" in refused.err
+    assert asked("run", "a.js", "--allow", "shop_s*").out == '["a","b"]\n'
+    assert "--allow shop" in asked("run", "a.js", "--json", "--allow", "x").json["error"]["hint"]
+
+
 STAR = """
 print("hello", who)
 return parallel([lambda t=t: shop_list(text=t) for t in ["a", "b"]])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, ServerArguments
+from codecall.cli.arguments import DEFAULT_SERVERS, AllowedCalls, AsJson, ServerArguments
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ async def composite(
     ] = (),
     dry_run: Annotated[bool, Parameter(negative="", help="Run nothing: show the order of the steps.")] = False,
     trace: Annotated[Path | None, Parameter(help="Write the run as a page to this file, for a browser.")] = None,
+    allow: AllowedCalls = (),
     server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
@@ -58,7 +59,7 @@ async def composite(
     tool = _find(read, names[0])
     arguments = _arguments(param, tool)
     if not dry_run:
-        return await _run(tool, arguments, options, trace, output)
+        return await _run(tool, arguments, options, output, trace=trace, allow=allow)
     if isinstance(tool, ScriptDefinition):
         return await _show_manifest(tool, output)
     return _show_order(tool, arguments, output)
@@ -300,17 +301,24 @@ async def _show_manifest(tool: ScriptDefinition, output: Output) -> int:
 
 
 async def _run(
-    tool: Definition, arguments: JsonObject, options: GatewayOptions, trace: Path | None, output: Output
+    tool: Definition,
+    arguments: JsonObject,
+    options: GatewayOptions,
+    output: Output,
+    *,
+    trace: Path | None,
+    allow: Sequence[str],
 ) -> int:
     import anyio.to_thread
 
-    from codecall.cli.gateway import open_gateway
+    from codecall.cli.gateway import Approver, explain_approval, open_gateway
     from codecall.cli.render import write_trace_page
     from codecall.traces.records import TraceRecorder
 
     recorder = TraceRecorder()
-    with output.progress(tool.name):
-        async with open_gateway(options, observers=(recorder,)) as gateway:
+    with output.progress(tool.name) as progress:
+        approver = Approver(allow, output, progress)
+        async with open_gateway(options, observers=(recorder,), approver=approver) as gateway:
             result = await gateway.call_tool(tool.name, arguments)
     recorded = await anyio.to_thread.run_sync(recorder.trace)
     if trace is not None and recorded is not None:
@@ -321,6 +329,7 @@ async def _run(
         raise CodeCallError(" ".join(getattr(block, "text", "") for block in result.content), code="USAGE")
     if result.is_error and body is not None:
         output.note(f"steps: {json.dumps(body.get('steps', {}))}")
+        body = explain_approval(body, output)
         error = CodeCallError(str(body.get("message")), code=str(body.get("code")), hint=body.get("hint"))
         output.failure(error)
         return exits.exit_for(error.code)

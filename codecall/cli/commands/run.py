@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, LanguageName, PresetName, ServerArguments
+from codecall.cli.arguments import DEFAULT_SERVERS, AllowedCalls, AsJson, LanguageName, PresetName, ServerArguments
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ async def run(
     content: Annotated[
         Path | None, Parameter(help="Write the pictures, sounds and files that it shows to this folder.")
     ] = None,
+    allow: AllowedCalls = (),
     server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
@@ -52,7 +53,7 @@ async def run(
     """
     from codecall.cli.commands.check import read_script, refuse_option
     from codecall.cli.commands.trace import call_rows
-    from codecall.cli.gateway import open_gateway, with_preset, with_starlark
+    from codecall.cli.gateway import Approver, explain_approval, open_gateway, with_preset, with_starlark
     from codecall.cli.output import Output
     from codecall.traces.records import TraceRecorder
 
@@ -71,12 +72,19 @@ async def run(
     recorder = TraceRecorder()
     with output.progress("starting") as progress:
         console = LiveConsole(progress)
-        async with open_gateway(options, callbacks=console, observers=(recorder,), workers=True) as gateway:
+        async with open_gateway(
+            options,
+            callbacks=console,
+            observers=(recorder,),
+            workers=True,
+            approver=Approver(allow, output, progress),
+        ) as gateway:
             given = {name: value for name, value in arguments.items() if value or name == "script"}
             envelope, blocks = await gateway.call_with_content("execute", given, console)
             # A person gets a preview: nobody reads megabytes on a terminal.
             large_result = None if output.rich else await _read_large_result(gateway, envelope)
         console.print_rest(envelope.get("logs", ()))
+    envelope |= {"error": explain_approval(envelope["error"], output)} if "error" in envelope else {}
     run_trace = await _recorded_trace(recorder, envelope.get("runId"))
     calls = call_rows(run_trace) if run_trace is not None else []
     run_trace = run_trace and replace(run_trace, name=Path(source.name).name)
