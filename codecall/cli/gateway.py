@@ -233,8 +233,8 @@ async def open_gateway(
         plugin["audit"] = {**cast("JsonObject", plugin.get("audit") or {}), "watchers": observers}
     if approver is not None:
         configured = plugin.get("approvals")
-        group = configured if isinstance(configured, Mapping) else {"rules": configured or ()}
-        rules = cast("Mapping[str, object]", group)
+        is_group = isinstance(configured, Mapping)
+        rules = cast("Mapping[str, object]", configured) if is_group else {"rules": configured or ()}
         plugin["approvals"] = {**rules, "approver": approver}
     gateway = Gateway(options.model_copy(update={"codecall": plugin, "expose": ExposeOptions(mode="always")}))
     async with gateway, Client(gateway.server, log_handler=on_log) as client:
