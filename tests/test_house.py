@@ -32,6 +32,8 @@ LONG: dict[str, str] = {
     "codecall.approvals.gate": "every step of a call through the gate, and the texts of what keeps it from being made",
     "codecall.calls.broker": "one call from its rules to its value, and the task that it runs in",
     "codecall.gateway.upstream.relay": "all that a server sends besides answers, and whom it may reach",
+    "codecall.gateway.gateway": "the whole wiring of the gateway, from its options to the server that clients see",
+    "codecall.calls.access": "every rule with its error, and the lookups of names by which scripts reach tools",
     "codecall.client.client": "the client, and the upstream that adapts a client its user brings",
     "codecall.plugin": "the whole wiring, and every option of `init` with what it means",
     "codecall.options": "every group of options, as a model and as the dictionary that `init` takes",

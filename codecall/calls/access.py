@@ -57,6 +57,14 @@ class ToolLookup(Protocol):
         """Whether this caller can see a tool of that name, usable by CodeCall or not."""
         ...
 
+    async def look_again(self, name: str) -> bool:
+        """Look for a tool that is missing where it may come from; whether there are others now."""
+        ...
+
+    def unlisted(self, name: str | None = None) -> list[str]:
+        """Why a tool may be missing: a sentence for each source that has not told its own."""
+        ...
+
     async def suggest(self, name: str) -> list[str]:
         """Names like this one among the usable tools, best first."""
         ...
@@ -129,7 +137,9 @@ class AccessPolicy:
             return entry
         if await self._view.exists(name):
             raise BY_CATALOG["visible"](request, ())
-        raise await self.not_found("tool", name) if suggest else BY_CATALOG["absent"](request, ())
+        error = await self.not_found("tool", name) if suggest else BY_CATALOG["absent"](request, ())
+        error.hint = " ".join([*self._view.unlisted(name), *filter(None, [error.hint])]) or None
+        raise error
 
     async def admit_prompt(self, name: str) -> CatalogEntry:
         """The prompt of that name.
@@ -234,6 +244,9 @@ class RequestNamespaces:
         namespaces = await self._view.namespaces()
         # Globs are compared with up to a thousand names.
         found = await asyncio.to_thread(self._lookup.namespace, namespaces, path)
+        if "members" not in found and await self._look_again(path):
+            namespaces = await self._view.namespaces()
+            found = await asyncio.to_thread(self._lookup.namespace, namespaces, path)
         if path and not (found.get("members") or found.get("tools")) and self._suggestions < MAX_SUGGESTIONS:
             self._suggestions += 1
             similar = [name for name in await self._view.suggest(path) if self._access.permits(name)]
@@ -247,14 +260,21 @@ class RequestNamespaces:
             return {"tool": member}
         namespaces = await self._view.namespaces()
         result = await asyncio.to_thread(self._lookup.member, namespaces, path, member)
+        if path and result.missing and await self._look_again(f"{path}_{member}".replace(".", "_")):
+            namespaces = await self._view.namespaces()
+            result = await asyncio.to_thread(self._lookup.member, namespaces, path, member)
         return result.as_dict()
+
+    async def _look_again(self, name: str) -> bool:
+        return self._access.permits(name) and await self._view.look_again(name)
 
     def missing_tool_error(self, name: str) -> CodeCallError | None:
         """The error for a name that a namespace gave for a tool it does not have; None for other names."""
         missing = self._namespace_lookup.missing(name) if self._namespace_lookup is not None else None
         if missing is None:
             return None
-        hint = missing.hint or "codecall:search finds tools by what they do."
+        unlisted = self._view.unlisted(name.replace(".", "_"))
+        hint = " ".join([*unlisted, missing.hint or "codecall:search finds tools by what they do."])
         return ToolNotFoundError(missing.message, tool_name=display_name(name), hint=hint)
 
 

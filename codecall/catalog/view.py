@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from fastmcp.server.transforms import Transform
 from fastmcp.tools import Tool
@@ -32,6 +33,18 @@ threshold of search itself."""
 
 MAX_QUERY_CHARS = 128
 """Characters of an unknown name that are searched for; MCP allows 128."""
+
+
+class ToolSources(Protocol):
+    """Where tools come from that a server does not have itself."""
+
+    async def look_again(self, name: str) -> bool:
+        """Whether there is a tool of that name after all."""
+        ...
+
+    def unlisted(self, name: str | None = None) -> list[str]:
+        """A sentence for each source whose tools are not known; with a name only those that may have the tool."""
+        ...
 
 
 class CatalogView:
@@ -70,16 +83,32 @@ class CatalogView:
         self._listing: ToolListing | None = None
         self._included: dict[str, bool] = {}
         self._found_entries: dict[str, CatalogEntry | None] = {}
+        self.sources: ToolSources | None = None
+        """Asked for tools that are missing."""
 
     async def find(self, name: str) -> CatalogEntry | None:
         """Finds the tool of exactly that name; None when there is none that this caller and CodeCall may use."""
         if name not in self._found_entries:
             listing = await self._read_listing()
             tool = listing.tools.get(name)
+            if tool is None and await self.look_again(name):
+                listing = await self._read_listing()
+                tool = listing.tools.get(name)
             if tool is None:
                 return None  # and not kept: a script may ask for any number of names
             self._found_entries[name] = self._cached_entry(listing, tool)
         return self._found_entries[name]
+
+    async def look_again(self, name: str) -> bool:
+        """Look for a tool that is missing where it may come from; whether this view has others now."""
+        if self.sources is None or not await self.sources.look_again(name):
+            return False
+        self._listing = None
+        return True
+
+    def unlisted(self, name: str | None = None) -> list[str]:
+        """Why tools may be missing: a sentence for each source that has not told its own."""
+        return self.sources.unlisted(name) if self.sources is not None else []
 
     async def server_tool(self, name: str) -> Tool | None:
         """Returns the tool that FastMCP calls under that name; None where only FastMCP itself can tell."""

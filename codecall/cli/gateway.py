@@ -236,7 +236,9 @@ async def open_gateway(
         is_group = isinstance(configured, Mapping)
         rules = cast("Mapping[str, object]", configured) if is_group else {"rules": configured or ()}
         plugin["approvals"] = {**rules, "approver": approver}
-    gateway = Gateway(options.model_copy(update={"codecall": plugin, "expose": ExposeOptions(mode="always")}))
+    gateway = Gateway(
+        options.model_copy(update={"codecall": plugin, "expose": ExposeOptions(mode="always")}), for_operator=True
+    )
     async with gateway, Client(gateway.server, log_handler=on_log) as client:
         yield GatewaySession(gateway, client)
 

@@ -21,6 +21,7 @@ from fastmcp.tools import Tool
 from fastmcp.utilities.versions import VersionSpec
 
 from codecall.approvals.service import ApprovalService
+from codecall.catalog.view import CatalogView, ToolSources
 from codecall.gateway.config.options import ExposeOptions
 from codecall.gateway.upstream.session import request_method
 from codecall.plugin import CodeCallPlugin
@@ -102,6 +103,15 @@ class GatewayPlugin(CodeCallPlugin):
     """By name of a server, the provider of its tools under the names that clients know."""
     exposed: Mapping[str, Mode] = MappingProxyType({})
     """By name of a server, what clients list of it, where its options say."""
+
+    sources: ToolSources | None = None
+    """Asked for tools that a caller misses."""
+
+    def view(self, context: Context) -> CatalogView:
+        """The tools of the caller of this request."""
+        view = super().view(context)
+        view.sources = self.sources
+        return view
 
     @property
     def approval_service(self) -> ApprovalService | None:

@@ -29,6 +29,7 @@ from codecall.gateway.tools.completions import install_completions
 from codecall.gateway.tools.disk_cache import ListingCacheFile, cache_folder, remove_old_files
 from codecall.gateway.tools.filter import HiddenComponent, ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
+from codecall.gateway.tools.sources import MissingTools
 from codecall.gateway.upstream.server import Backend
 from codecall.meta_tools.starlark.options import ToolFileServer, ToolFilesOptions
 from codecall.options import PluginOptions
@@ -57,13 +58,16 @@ class Gateway:
 
     Args:
         options: which servers, what of them may be used, how they are shown.
+        for_operator: whether its client is its operator: requests wait for a first listing as long as its server may
+            take to start, and are told of hidden tools.
 
     Raises:
         OptionsError: an option of the plugin or of the rate limits is wrong, or names a variable that is not set.
     """
 
-    def __init__(self, options: GatewayOptions) -> None:
+    def __init__(self, options: GatewayOptions, *, for_operator: bool = False) -> None:
         self.options: Final = options
+        self._for_operator = for_operator
         enabled = {name: server for name, server in options.servers.items() if server.enabled}
         self._exposure_policy = ExposurePolicy(options.expose)
         self._exposed: dict[str, Mode] = {name: server.exposed for name, server in enabled.items() if server.exposed}
@@ -99,6 +103,7 @@ class Gateway:
                 on_change=self._lists_changed,
                 wait_for_first=functools.partial(self._must_wait, server.exposed),
                 asking=asking if name in asked else None,
+                first_wait_s=server.start_timeout_s if for_operator else None,
             )
             for name, server in enabled.items()
         }
@@ -332,6 +337,7 @@ class Gateway:
                 RateLimitPlugin.init(limits).install(server)
         if self._plugin is not None:
             self._plugin.routes = routes
+            self._plugin.sources = MissingTools(self._providers, for_operator=self._for_operator)
             self._plugin.exposed = self._exposed
             self._plugin.install(server)
         elif self.options.composite_tools.paths:

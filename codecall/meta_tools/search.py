@@ -137,7 +137,9 @@ class SearchTool(MetaTool):
         entries = await self._entries(context, view, kinds)
         if self._own_name is not None and (kinds is None or "tool" in kinds):  # `find_tool`: it finds scripts as well
             entries = (*entries, SCRIPT_ENTRY)
-        request = SearchRequest(parsed, entries, index, self._runtime.options, self._ranking(context))
+        request = SearchRequest(
+            parsed, entries, index, self._runtime.options, self._ranking(context), unlisted=view.unlisted()
+        )
         matches = await request.run()
         several = isinstance(parsed.query, list) and len(parsed.query) > 1 and bool(request.queries)
         detail = parsed.detail or "brief"

@@ -63,6 +63,8 @@ class SearchRequest:
         index: SearchIndex,
         options: PluginOptions,
         ranking: ModelRanking | None = None,
+        *,
+        unlisted: Sequence[str] = (),
     ) -> None:
         self._ranking = ranking
         queries = [arguments.query] if isinstance(arguments.query, str) else arguments.query
@@ -70,6 +72,7 @@ class SearchRequest:
         self.queries = list(dict.fromkeys(query for query in queries if query.strip()))
         self.body: JsonObject = {"totalIndexed": len(entries)}
         self._entries = entries
+        self._unlisted = unlisted
         self._index = index
         self._excluded = arguments.exclude_tool_names or []
         self._apps, self._tags = filters.app_ids or [], filters.tags or []
@@ -85,7 +88,7 @@ class SearchRequest:
 
     async def run(self) -> list[Match]:
         """Return what the answer shows; `body` then has the rest of the answer."""
-        warnings: list[str] = []
+        warnings = list(self._unlisted)
         if self._excluded or self._apps or self._tags:
             check = partial(unknown_name_warnings, self._entries, self._excluded, self._apps, self._tags)
             warnings += await self._run_in_thread(check, len(self._excluded))

@@ -22,6 +22,12 @@ class Shelf:
     async def exists(self, name: str) -> bool:
         return name in VISIBLE
 
+    async def look_again(self, name: str) -> bool:
+        return False
+
+    def unlisted(self, name: str | None = None) -> list[str]:
+        return []
+
     async def suggest(self, name: str) -> list[str]:
         return [usable for usable in USABLE if usable[0] == name[:1]]
 

@@ -8,6 +8,7 @@ import pytest
 
 from codecall.cli import exit_codes as exits
 from codecall.cli.render import timeline
+from codecall.gateway.tools import refresher
 from tests.cli.conftest import CommandLine, CommandResult
 
 SCRIPT = """
@@ -37,6 +38,25 @@ def test_on_a_terminal_there_is_a_timeline(shop: CommandLine):
     assert result.err.count("shop_list") >= 2
     assert "█" in result.err or "▏" in result.err
     assert "shop_list" not in result.out
+
+
+@pytest.mark.parametrize("call", ["callTool('shop_wipe', {})", "shop.wipe({})"])
+def test_the_operator_is_told_of_a_tool_that_access_hides(cli: CommandLine, call: str):
+    cli.serve(shop=["list", "wipe"])
+    config = cli.folder / "codecall.toml"
+    config.write_text(f'{config.read_text()}\n[servers.shop.access]\ndeny = ["wipe"]\n')
+    assert cli("trust").code == exits.OK
+    cli.write("a.js", f"return {call};")
+    for words in (["run", "a.js"], ["check", "a.js"]):
+        result = cli(*words)
+        assert result.code == exits.FAILED
+        assert "'shop_wipe' is hidden or asked for: `codecall tools --all` says why." in result.err + result.out, result
+
+
+def test_a_first_start_that_is_slow_is_waited_for(shop: CommandLine, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(refresher, "FIRST_WAIT_S", 0.0)
+    result = shop("run", "a.js", "--context", "{}")
+    assert (result.code, result.out) == (exits.OK, '["a","b"]\n'), result
 
 
 def test_json_is_the_envelope_with_a_timeline(shop: CommandLine):

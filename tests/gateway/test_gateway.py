@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
@@ -272,6 +273,56 @@ async def test_a_slow_server_is_listed_later(tmp_path: Path, monkeypatch: pytest
         assert await names(client) == []
         await asyncio.wait_for(changes.news.wait(), 10)
         assert await names(client) == ["late_one"]
+
+
+async def test_a_server_that_is_still_starting_is_named_where_a_tool_is_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(refresher, "FIRST_WAIT_S", 0.1)
+    here = Listed(tmp_path, "here")
+    here.say(tool("one"))
+    mute = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"]}
+    servers = {"here": here.options, "mute": mute, "gone": {"command": str(tmp_path / "missing")}}
+    options = GatewayOptions.read({"servers": servers, "cache_dir": False, "expose": {"mode": "always"}}, where="")
+    starting = "Server 'mute' is still starting, and its tools are not known yet; try again."
+    failed = "Server 'gone' could not be listed, so its tools are missing."
+    async with Gateway(options) as gate, Client(gate.server) as client:
+        await gate.providers["here"].wait_until_asked()
+        await gate.providers["gone"].wait_until_asked()
+        for name, hints in (
+            ("mute_one", [starting]),
+            ("gone_one", [failed]),
+            ("here_two", []),
+            ("x", [starting, failed]),
+        ):
+            script = f"return callTool({name!r}, {{}})"
+            error = ((await client.call_tool("codecall_execute", {"script": script})).structured_content or {})["error"]
+            assert error["code"] == "TOOL_NOT_FOUND"
+            assert [hint for hint in (starting, failed) if hint in error["hint"]] == hints, error
+        found = await client.call_tool("codecall_search", {"query": "one"})
+        assert (found.structured_content or {})["warnings"][:2] == [starting, failed]
+    late = [record.getMessage() for record in caplog.records if "still starting" in record.getMessage()]
+    assert late == ["Server 'mute' is still starting after 0.1 s; until it has listed its tools there are none of it"]
+
+
+@pytest.mark.parametrize("call", ["callTool('late_two', {})", "late.two({})", "late_two({})"])
+async def test_a_tool_that_is_missed_is_looked_for_once_more(tmp_path: Path, call: str):
+    late = Listed(tmp_path, "late")
+    late.say(tool("one"))
+    always = {"mode": "always"}
+    async with gateway(tmp_path, late, expose=always) as gate:
+        await gate.refresh()
+    late.say(tool("one"), tool("two"))
+    listings = late.asked.count("tools/list")
+    async with gateway(tmp_path, late, expose=always) as gate, Client(gate.server) as client:
+        ran = await asyncio.gather(
+            *(client.call_tool("codecall_execute", {"script": f"return {call}"}) for _ in range(3))
+        )
+        assert [(each.structured_content or {}).get("result") for each in ran] == [{"tool": "two"}] * 3, ran
+        for _ in range(2):
+            missed = await client.call_tool("codecall_execute", {"script": "return callTool('late_three', {})"})
+            assert (missed.structured_content or {})["error"]["code"] == "TOOL_NOT_FOUND"
+        assert late.asked.count("tools/list") == listings + 1
 
 
 async def test_clients_of_the_newer_protocol_are_told_on_the_stream_they_opened(tmp_path: Path):

@@ -44,6 +44,7 @@ class ServerProvider(Provider):
         on_change: called with the kinds of lists that have changed.
         wait_for_first: asked whether this request has to wait for a server of which nothing is known yet.
         asking: has a person allow calls of tools that are asked for; None: nobody can.
+        first_wait_s: seconds that requests wait for the first listing; None: as usual.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class ServerProvider(Provider):
         on_change: OnChanged | None = None,
         wait_for_first: Callable[[], bool] = lambda: True,
         asking: Asking | None = None,
+        first_wait_s: float | None = None,
     ) -> None:
         super().__init__()
         self.upstream: Final = upstream
@@ -68,6 +70,7 @@ class ServerProvider(Provider):
             names=names or ReservedNames(),
             on_change=on_change,
             asking=asking,
+            first_wait_s=first_wait_s,
         )
         self._asking = asking
         self._wait_for_first = wait_for_first
@@ -151,6 +154,13 @@ class ServerProvider(Provider):
         """
         return await self._refresher.refresh()
 
+    async def has_after_listing(self, name: str) -> bool:
+        """Whether the client of this request has a tool of that name, which it missed; the server is listed anew where
+        it was not just before."""
+        if self._tool(name) is None:
+            await self._refresher.list_again()
+        return self._tool(name) is not None
+
     async def wait_until_asked(self) -> None:
         """Wait until it is known what the server lists, or that it could not be asked."""
         await self._refresher.wait_until_asked()
@@ -161,11 +171,15 @@ class ServerProvider(Provider):
 
     async def _get_tool(self, name: str, version: VersionSpec | None = None) -> Tool | None:
         await self._refresher.wait_for_first_listing(self._wait_for_first)
+        return _if_version(self._tool(name), version)
+
+    def _tool(self, name: str) -> Tool | None:
+        """The tool of that name for the client of this request."""
         visible = self._refresher.visible
         tool = visible.tool_by_name.get(name)
         if tool is None and name in visible.asked_by_name and self._can_ask():
             tool = visible.asked_by_name[name]
-        return _if_version(tool, version)
+        return tool
 
     def _tools(self) -> tuple[Tool, ...]:
         """The tools for the client of this request."""

@@ -11,6 +11,7 @@ What it listed last is read from the cache on disk. It is asked again
   next one when the server turns out to be of another version: the call waits, and is not sent if the tool is
   hidden then;
 - whenever it turns out to be of another version;
+- before a name is said to be no tool that reads as one of it, once every `LIST_AGAIN_S`;
 - when somebody calls `refresh`.
 """
 
@@ -42,6 +43,9 @@ FIRST_WAIT_S: Final = 10.0
 RETRY_S: Final = 30.0
 """Seconds after which a server that could not be listed is asked again, when a request needs its lists."""
 
+LIST_AGAIN_S: Final = 60.0
+"""Seconds after a listing for which a name that it does not have is believed to be none."""
+
 FIRST_PAUSE_S: Final = 1.0
 """Seconds between the first two listings of a server that reports changes all the time."""
 
@@ -71,6 +75,7 @@ class ListingRefresher:
         names: which names its tools may not have.
         on_change: called with the kinds of lists that have changed.
         asking: has a person allow calls of tools that are asked for; None: nobody can.
+        first_wait_s: seconds that requests wait for the first listing; None: `FIRST_WAIT_S`.
     """
 
     def __init__(
@@ -82,8 +87,10 @@ class ListingRefresher:
         names: ReservedNames,
         on_change: OnChanged | None,
         asking: Asking | None = None,
+        first_wait_s: float | None = None,
     ) -> None:
         self._upstream = upstream
+        self._first_wait_s = first_wait_s
         self._access = access
         self.cache_file: Final = cache_file
         self._names = names
@@ -94,6 +101,7 @@ class ListingRefresher:
         self.error: CodeCallError | None = None
         """Why the server could not be listed when it was asked last; None: it could."""
         self._lock = asyncio.Lock()
+        self._again_lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._has_result = asyncio.Event()
         """Set when the background task has a listing, or knows that there is none."""
@@ -106,6 +114,8 @@ class ListingRefresher:
         self._backoff = Backoff()
         self._last_asked_at: float | None = None
         self._open = False
+        self._is_late = False
+        """Whether it was logged that requests no longer wait for the first listing."""
         upstream.on_changed(self._note_change)
 
     @property
@@ -150,6 +160,16 @@ class ListingRefresher:
             if self.error is not None:
                 raise self.error
         return await self._fetch()
+
+    async def list_again(self) -> None:
+        """List the server anew for somebody who misses a tool, unless it was asked in the last `LIST_AGAIN_S`. Who
+        comes meanwhile shares that listing; of a server that cannot be asked what is known stays."""
+        async with self._again_lock:
+            asked_at = self._last_asked_at
+            recent = asked_at is not None and time.monotonic() - asked_at < LIST_AGAIN_S
+            if self._open and self.is_listed and not recent:
+                with suppress(CodeCallError):
+                    await self._fetch()
 
     async def check_access(self, name: str, asked: bool = False) -> bool:
         """Whether the tool of that name may be used, by what the server has listed in this run; it is asked if need be.
@@ -297,10 +317,18 @@ class ListingRefresher:
         if self._last_asked_at is None or (self._has_result.is_set() and now - self._last_asked_at >= RETRY_S):
             self._refresh_later()
             self._last_asked_at = now
-        left = self._last_asked_at + FIRST_WAIT_S - now
-        if left > 0 and wait_for_first():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._has_result.wait(), left)
+        wait_s = FIRST_WAIT_S if self._first_wait_s is None else self._first_wait_s
+        left = self._last_asked_at + wait_s - now
+        if not wait_for_first():
+            return
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._has_result.wait(), max(0.0, left))
+        if not self._has_result.is_set() and not self._is_late:
+            self._is_late = True
+            logger.warning(
+                "Server %r is still starting after %g s; until it has listed its tools there are none of it",
+                *(self._upstream.name, wait_s),
+            )
 
     async def wait_until_asked(self) -> None:
         """Wait until it is known what the server lists, or that it could not be asked."""
