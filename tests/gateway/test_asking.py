@@ -51,7 +51,7 @@ async def test_a_client_that_can_ask_sees_them_and_each_call_is_asked_for(tmp_pa
         Client(gate.server, mode=mode) as other,
     ):
         for each in (client, other, client):
-            found = await structured(each, "codecall_search", {"query": "file"})
+            found = await structured(each, "codecall_search", {"query": "wipe the disk"})
             assert ("disk_wipe" in [hit["name"] for hit in found["tools"]]) is (each is client)
         ran = await structured(client, "codecall_execute", {"script": "return disk.wipe({ path: 'a' })"})
         invoked = await structured(client, "codecall_invoke", {"tool": "disk_wipe", "input": {"path": "b"}})
