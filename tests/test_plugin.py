@@ -185,7 +185,7 @@ async def test_a_namespace_around_the_plugin_renames_the_meta_tools() -> None:
         ({"presets": "secure"}, "presets: set it as vm={'preset': 'secure'}, in TOML vm = { preset = \"secure\" }"),
         ({"timeoutMs": 5}, "timeoutMs: is a limit; set it as vm={'timeoutMs': …}"),
         ({"embedding": 5}, "embedding: a mapping is needed (got 5)"),
-        ({"embedding": {"model_name": "no-such/model", "strategy": "embedding"}}, "pip install"),
+        ({"embedding": {"model_name": "no-such/model", "strategy": "embedding"}}, "hf download"),
     ],
 )
 def test_wrong_options_are_refused_by_name(options: dict[str, Any], message: str) -> None:

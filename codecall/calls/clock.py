@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any, Final, TypeVar
 
 from mcp.server.session import ServerSession
@@ -75,9 +76,19 @@ class CallClock:
             self._waiter.set_result(None)
 
 
-class TimedSession(ServerSession):
+def timed_session(session: ServerSession, clock: CallClock) -> ServerSession:
     """The session of a client's request as a tool sees it that is called inside of that request: while it asks the
-    client something (`Context.elicit`), the clocks of the calls stand still.
+    client something (`Context.elicit`), the clocks of the calls stand still. All else it does as `session` does."""
+    return _timed(type(session))(session, clock)
+
+
+@cache
+def _timed(kind: type[ServerSession]) -> type[TimedSession]:
+    return kind if issubclass(kind, TimedSession) else type("TimedSession", (TimedSession, kind), {})
+
+
+class TimedSession(ServerSession):
+    """What is the session of a call's own, beside what the session of the request is; see `timed_session`.
 
     Args:
         session: The session.

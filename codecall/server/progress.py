@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import functools
 import logging
 import time
 from collections import deque
@@ -265,7 +266,7 @@ class ClientChannel:
         if self.request is None or token is None:
             yield
             return
-        session = _ProgressInterceptor(self.request.session, token, on_progress)
+        session = _intercepting(type(self.request.session))(self.request.session, token, on_progress)
         previous = fastmcp_request_ctx.set(replace(self.request, session=session))
         try:
             yield
@@ -321,6 +322,14 @@ class _RunningCall:
 
 _call: Final[contextvars.ContextVar[_RunningCall | None]] = contextvars.ContextVar("codecall_call", default=None)
 """The call this task makes. Tasks that a tool starts inherit it."""
+
+
+@functools.cache
+def _intercepting(kind: type[ServerSession]) -> type[_ProgressInterceptor]:
+    """The class of a session that does all else as one of that class does."""
+    if issubclass(kind, _ProgressInterceptor):
+        return kind
+    return type("ProgressInterceptor", (_ProgressInterceptor, kind), {})
 
 
 class _ProgressInterceptor(ServerSession):

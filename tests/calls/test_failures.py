@@ -42,7 +42,7 @@ def failing(model: type[BaseModel], **values: object) -> ValidationError:
 
 def test_parameters_show_required_and_choices() -> None:
     assert describe_parameters(SCHEMA) == (
-        "Valid parameters (* = required): stage* ('open' | 'won'), owner (integer), tags (array), "
+        "Valid parameters (* = required): stage* ('open' | 'won'), owner (integer), tags (string[]), "
         "note (string | null), version (2), either (string | null)."
     )
     assert describe_parameters({}) == "The tool takes no parameters."

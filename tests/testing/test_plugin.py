@@ -586,7 +586,7 @@ def test_it(codecall_enclave, n):
     result = codecall_enclave.run("return 1")
     assert result.value == 1
     with open("workers", "a") as file:
-        print(os.getpid(), *codecall_enclave._enclave.pool.pids(), file=file)
+        print(os.getpid(), *codecall_enclave._enclaves.enclave(codecall_enclave._choice)[0].pool.pids(), file=file)
 """
 
 

@@ -70,7 +70,7 @@ from codecall.catalog.search.inverted_index import (
     text_ngrams,
 )
 from codecall.catalog.search.spelling import MIN_LETTERS
-from codecall.catalog.search.synonyms import COMMON_WORDS, FILLER_WORDS, replace_phrases, synonyms_by_stem
+from codecall.catalog.search.synonyms import COMMON_WORDS, FILLER_WORDS, replace_phrases, synonyms_by_stem, synonyms_of
 from codecall.concurrency import defer_full_collections
 
 MAX_CHECKED_WORDS = 30
@@ -117,12 +117,15 @@ class LexicalRanker:
 
     Args:
         weights: The weights of the parts of a score.
-        synonyms: Groups of words that stand for each other, beside those of `synonyms.py`.
+        synonyms: Groups of words that stand for each other, beside those of `synonyms.py`. Whoever gives them knows
+            this catalog: each counts as the word itself.
     """
 
     def __init__(self, weights: LexicalWeights = LexicalWeights(), synonyms: Iterable[Iterable[str]] = ()) -> None:
         self._weights = weights
-        self._synonyms = synonyms_by_stem(synonyms)
+        given = [tuple(group) for group in synonyms]
+        self._synonyms = synonyms_by_stem(given)
+        self._equals = synonyms_of(given)
         self._index = InvertedIndex()
 
     def add(self, ids: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
@@ -158,7 +161,7 @@ class LexicalRanker:
         return self._scorer(view).rewrite(query)
 
     def _scorer(self, view: Ints) -> _QueryScorer:
-        return _QueryScorer(self._index.snapshot, view, self._weights, self._synonyms)
+        return _QueryScorer(self._index.snapshot, view, self._weights, self._synonyms, self._equals)
 
 
 class _QueryScorer:
@@ -170,10 +173,12 @@ class _QueryScorer:
         view: Ints,
         weights: LexicalWeights,
         relatives: Mapping[str, tuple[str, ...]],
+        equals: Mapping[str, tuple[str, ...]],
     ) -> None:
         self._snapshot = shelf
         self._weights = weights
         self._synonyms = relatives
+        self._equals = equals
         self._view = view
         self._size = len(shelf.lengths)
         self._visible: Flags = np.zeros(self._size, np.bool_)
@@ -301,10 +306,11 @@ class _QueryScorer:
             counts = self._counts(word)
             rarity = self._rarity(len(counts[0]))
             self._add_counts(scores, counts, rarity)
-            others = [counts for other in self._relatives(word) if len((counts := self._counts(other))[0])]
-            for counts in others:
-                # A synonym is worth no more than the word it stands for.
-                self._add_counts(scores, counts, self._weights.synonym * min(rarity, self._rarity(len(counts[0]))))
+            for other in self._relatives(word):
+                if len((counts := self._counts(other))[0]):
+                    # A synonym is worth no more than the word it stands for.
+                    worth = self._weights.synonym * min(rarity, self._rarity(len(counts[0])))
+                    self._add_counts(scores, counts, rarity if other in self._equals.get(word, ()) else worth)
             weight = self._weights.padding if word in FILLER_WORDS else 1.0
             weight *= self._weights.correction if word in self._corrected else 1.0
             term = self._terms[word] = TermScores(weight, rarity, scores)

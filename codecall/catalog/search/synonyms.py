@@ -229,8 +229,13 @@ def replace_phrases(text: str, is_named: Callable[[str], bool]) -> str:
 
 def synonyms_by_stem(groups: Iterable[Iterable[str]] = ()) -> Mapping[str, tuple[str, ...]]:
     """Maps each stem to the stems of the other words of its groups, in order: the tables' groups and `groups`."""
+    return synonyms_of((*(line.split() for line in (*ACTIONS, *THINGS, *ABBREVIATIONS)), *groups))
+
+
+def synonyms_of(groups: Iterable[Iterable[str]]) -> Mapping[str, tuple[str, ...]]:
+    """Maps each stem to the stems of the other words of its groups, in order."""
     synonyms: defaultdict[str, set[str]] = defaultdict(set)
-    for group in (*(line.split() for line in (*ACTIONS, *THINGS, *ABBREVIATIONS)), *groups):
+    for group in groups:
         stems = {stem(word.lower()) for word in group}
         for word in stems:
             synonyms[word] |= stems - {word}

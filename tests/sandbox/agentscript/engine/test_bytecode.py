@@ -63,8 +63,8 @@ def outcome(script: str, limits: wire.Limits) -> object:
     engine.close()
     if ended is not None and ended.failure is not None and ended.failure.code == "WORKER_MEMORY_EXCEEDED":
         # Texts of the runtime take room of their own, so that the heap is full some steps sooner.
-        return ended.failure.code, ended.failure.line, calls, engine.logs
-    return ended, calls, engine.logs, steps
+        return ended.failure.code, ended.failure.line, calls, engine.console.lines
+    return ended, calls, engine.console.lines, steps
 
 
 def from_source(monkeypatch: pytest.MonkeyPatch) -> None:
