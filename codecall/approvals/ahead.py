@@ -86,7 +86,7 @@ class ForeseenGroup:
     @property
     def server(self) -> str:
         """The server or app of the tool."""
-        return self.entry.owner or self.entry.app_id
+        return self.entry.server
 
     @property
     def proposed(self) -> int:

@@ -260,7 +260,7 @@ class CallGate(RunObserver):
         Raises:
             ApprovalRequiredError: too many runs wait, or nobody answers in time.
         """
-        server, identity = entry.owner or entry.app_id, self._identity
+        server, identity = entry.server, self._identity
         answers: InputResponses = {}
         for name, asked_for in (asked.input_requests or {}).items():
             question = self._question(entry.name, server, asked_for)
@@ -302,7 +302,7 @@ class CallGate(RunObserver):
         sources = flow.sources if flow.action == "ask" else ()
         key, call = self._key(entry, sources), CallInput(arguments, digest)
         line = record.line if record is not None else None
-        server = entry.owner or entry.app_id
+        server = entry.server
         request = ApprovalRequest(
             entry.name,
             server,

@@ -103,7 +103,7 @@ class _CompiledRule:
         return (
             (self._tools is None or self._tools.matches(entry.name))
             and (self._apps is None or self._apps.matches(entry.app_id))
-            and (self._servers is None or self._servers.matches(entry.owner or entry.app_id))
+            and (self._servers is None or self._servers.matches(entry.server))
             and all((entry.annotations.get(key) is True) is wanted for key, wanted in self._hints)
         )
 

@@ -78,6 +78,12 @@ class CatalogEntry:
     about: str = ""
     """What its server says of itself; for search alone, see `ComponentOrigin.about`."""
 
+    @property
+    def server(self) -> str:
+        """The server that rules about servers mean: nothing that a server says of itself decides it. Empty for a remote
+        one that has no name here; only where nothing is known of servers it is the app."""
+        return self.app_id if self.owner is None else self.owner
+
 
 class AuthorExample(Options):
     """A usage example that the author of a tool gives."""

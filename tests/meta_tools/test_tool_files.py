@@ -17,6 +17,7 @@ from fastmcp.tools.base import ToolResult
 from pydantic import BaseModel, Field
 
 from codecall import CodeCallPlugin, RateLimitPlugin, tool_metadata
+from codecall.catalog.pyi.types import MAX_TYPE_CHARS, ResultTypes, parameters
 from codecall.errors import OptionsError
 
 SEEDS = Path(__file__).parents[3] / "shared" / "seeds"
@@ -559,3 +560,23 @@ async def test_a_line_number_in_another_form_is_read_and_said(client: Client[Any
     text = await ask(client, "readToolFile", fileName="youtube", startLine="2", endLine=2)
     assert text.splitlines()[0] == "# Usage: youtube.tool_name(param=value)"
     assert re.fullmatch(r"# .*startLine.*", text.splitlines()[1])
+
+
+def test_definitions_that_double_each_other_stay_short() -> None:
+    levels = {
+        f"d{level}": {
+            "anyOf": [
+                {"type": "array", "items": {"$ref": f"#/$defs/d{level + 1}"}},
+                {"type": "array", "items": {"type": "array", "items": {"$ref": f"#/$defs/d{level + 1}"}}},
+            ]
+        }
+        for level in range(40)
+    }
+    defs = {**levels, "d40": {"type": "string"}}
+    schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defs}
+    (found,) = parameters(schema) or []
+    assert len(found.type) <= MAX_TYPE_CHARS
+    types = ResultTypes()
+    types.add("search", schema)
+    assert types.shortened
+    assert sum(len(line) for lines in types.classes.values() for line in lines) <= 2 * MAX_TYPE_CHARS

@@ -29,6 +29,9 @@ JsonObject = Mapping[str, object]
 MAX_TYPED_DICTS: Final = 40
 """Most `TypedDict`s of one result; further objects are `dict`."""
 
+MAX_TYPE_CHARS: Final = 8_000
+"""Most characters of one type; a longer one is `Any`. An enumeration of 300 choices has about half of it."""
+
 _DETAIL: Final = DetailLevel(depth=10, description=0, choices=300)
 _INPUT_DETAIL: Final = DetailLevel(depth=10, description=1_000, choices=300)
 _ATOMS: Final = {
@@ -155,7 +158,12 @@ class _TypeWriter:
                 text = self._object(ObjectType((), value), name)
             case ObjectType():
                 text = self._object(item, name)
-        return text
+        if len(text) <= MAX_TYPE_CHARS:
+            return text
+        # A definition that names another twice doubles it; so each part is bounded, and with it the whole.
+        if self._file is not None:
+            self._file.shortened = True
+        return "Any"
 
     def _reference(self, key: str, name: str) -> str:
         if key in self._named:

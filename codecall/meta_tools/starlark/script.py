@@ -13,6 +13,7 @@ from codecall.catalog.entries import META_KEY, CatalogEntry
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import ExecutionResult
 from codecall.errors import OptionsError
+from codecall.globs import display_name
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
 from codecall.meta_tools.execute import checked_context
 from codecall.meta_tools.runs import ExecuteRequest, run_script
@@ -191,6 +192,6 @@ def list_tools(entries: Sequence[CatalogEntry], options: StarlarkOptions) -> str
         used += len(entry.name) + 2
         if estimate_tokens(used) > options.description_tokens - 50:
             break
-        names.append(entry.name)
+        names.append(display_name(entry.name))
     more = f" and {len(entries) - len(names)} more" if len(names) < len(entries) else ""
     return f"Tools: {', '.join(names)}{more}. {finder} finds tools and says how they are called."

@@ -60,7 +60,7 @@ class ServerRules:
         others are mounted on."""
         grouped: dict[str, dict[str, CatalogEntry]] = {}
         for entry in entries:
-            name = entry.owner or entry.app_id
+            name = entry.server
             self._unseen.discard(name)
             rule = self._rules.get(name)
             if rule is None or rule.code_mode:

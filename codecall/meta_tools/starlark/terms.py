@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.javascript import string_literal
 from codecall.catalog.view import CatalogView
 from codecall.option_base import parse_duration
 from codecall.options import CodeModeOptions, StarlarkOptions
@@ -30,7 +31,7 @@ def call_form(entry: CatalogEntry, functions: Mapping[str, str]) -> str:
     name = function_name(entry.name)
     if functions.get(name) == entry.name:
         return signature(name, entry.input_schema)
-    return f'call_tool("{entry.name}", …)'
+    return f"call_tool({string_literal(entry.name)}, …)"
 
 
 async def add_call_forms(documents: Sequence[dict[str, Any]], view: CatalogView) -> None:

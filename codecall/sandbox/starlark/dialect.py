@@ -99,7 +99,7 @@ class Starlark:
     def _read(self, start: wire.Start, terms: wire.StarlarkTerms, data: dict[str, Any]) -> StarlarkProgram:
         """The program of `start`; one that was read before, with the same tools and variables, is not read again. The
         host is asked again whatever it was asked then, and has to give the same answers."""
-        key = (start.script, start.limits, start.reader, tuple(terms.functions), tuple(data))
+        key = (start.script, start.limits, start.reader, repr(terms), tuple(data))
         entry = self._programs.get(key)
         if entry is not None and all(self._ask(*question) == answer for question, answer in entry.answers.items()):
             return entry.program
@@ -110,8 +110,7 @@ class Starlark:
             return answer
 
         program = read_script(start, terms, list(data), ask)
-        known = sum(len(function.name) + len(function.signature) for function in terms.functions)
-        self._programs.add(key, _Entry(program, answers), len(start.script) + known)
+        self._programs.add(key, _Entry(program, answers), len(start.script) + len(key[3]))
         return program
 
 

@@ -179,12 +179,15 @@ def signature(name: str, schema: Mapping[str, object]) -> str:
     """How a tool is called: `search(query, limit=None)`."""
     properties, required = schema.get("properties"), schema.get("required")
     names = list(cast("Mapping[str, object]", properties)) if isinstance(properties, Mapping) else []
-    needed = cast("list[str]", required) if isinstance(required, list) else []
+    listed = cast("list[object]", required) if isinstance(required, list) else []
+    needed = {key for key in listed if isinstance(key, str)}
     words = [key for key in names if key in needed] + [f"{key}=None" for key in names if key not in needed]
     text, used = "", 0
     for word in words:
         if len(text) + len(word) > MAX_SIGNATURE:
             break
-        text, used = f"{text}, {word}" if text else word, used + 1
-    more = f", … {len(words) - used} more" if used < len(words) else ""
+        # A name that is none could say anything here.
+        if NAME.fullmatch(word.removesuffix("=None")):
+            text, used = f"{text}, {word}" if text else word, used + 1
+    more = f"{', ' if text else ''}… {len(words) - used} more" if used < len(words) else ""
     return f"{name}({text}{more})"
