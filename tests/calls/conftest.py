@@ -40,6 +40,12 @@ class ListedView:
     async def exists(self, name: str) -> bool:
         return name in await self._tools()
 
+    async def look_again(self, name: str) -> bool:
+        return False
+
+    def unlisted(self, name: str | None = None) -> list[str]:
+        return []
+
     async def suggest(self, name: str) -> list[str]:
         return difflib.get_close_matches(name, list(await self._tools()), 3)
 

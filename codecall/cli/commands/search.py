@@ -78,5 +78,6 @@ def _print_hits(output: Output, result: JsonObject, *, overview: bool) -> None:
             output.line(f"{app['appId']}: {', '.join(app['central'])}", "dim")
     if result.get("suggestions") and not overview:
         output.note(f"try instead: {', '.join(result['suggestions'])}")
-    for warning in result.get("warnings", ()):
+    # That a server is not available has been said when it was asked for its tools.
+    for warning in (each for each in result.get("warnings", ()) if not each.startswith("Server '")):
         output.note(warning, "yellow")
