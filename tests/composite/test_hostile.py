@@ -18,8 +18,8 @@ from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 from tests.composite.documents import Stubs
 from tests.loop_turns import LoopTurns, count_loop_turns
 
-OTHERS = 100
-"""Turns that others had at least; work on the event loop itself leaves them next to none."""
+OTHERS = 50
+"""Turns that others had at least; work on the event loop itself leaves them fewer than ten."""
 
 ENDLESS = "{{range 9000}}{{$x := json $.steps.big.output}}{{end}}"
 
