@@ -151,7 +151,7 @@ HOUSE = {
         f"{SHARED} {TOOL_FILES} approvals catalog composite plugin ratelimit server.list_changed telemetry",
         f"{MCP} key_value",
     ),
-    "gateway.config": Row(f"{SHARED} {TOOL_FILES}", "pydantic"),
+    "gateway.config": Row(f"{SHARED} {TOOL_FILES} approvals.options", "pydantic"),
     "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic yaml"),
     "gateway.tools": Row(f"{SHARED} catalog gateway telemetry", f"{MCP} platformdirs pydantic"),
     "gateway.serve": Row(f"{SHARED} gateway server telemetry", f"{MCP} anyio pydantic"),

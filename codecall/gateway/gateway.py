@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 from fastmcp import FastMCP
 from fastmcp.server.providers import Provider
 
+from codecall.approvals.options import ApprovalRule
 from codecall.errors import CodeCallError, OptionsError
 from codecall.gateway.access_warnings import AccessWarnings
-from codecall.gateway.asking import DestructiveAsking, with_destructive_rule
+from codecall.gateway.asking import DestructiveAsking, read_rules, with_server_rules
 from codecall.gateway.config.options import TABLE_EXAMPLES, GatewayOptions
 from codecall.gateway.config.variables import resolve_server, resolve_values
 from codecall.gateway.downstream import ServerBlurb, build_instructions
@@ -265,6 +266,11 @@ class Gateway:
         options = dict(resolve_values(self.options.codecall, where="codecall"))
         with self.options.naming("codecall"):
             PluginOptions.build(**options)  # by itself, so that an error is known to be of that table
+        own_rules: dict[str, Sequence[ApprovalRule]] = {}
+        for name, server in self.options.servers.items():
+            if server.enabled and server.approvals:
+                with self.options.naming(f"servers.{name}"):
+                    own_rules[name] = read_rules(server.approvals)
         own = {"starlark": self.options.starlark, "tool_files": self._tool_files()}
         for name, spellings in _OTHER_SETS.items():
             if own[name] is not None and any(options.get(spelling) is not None for spelling in spellings):
@@ -273,12 +279,17 @@ class Gateway:
         if self.options.expose.mode == "never" and not any(
             options.get(spelling) for spellings in _OTHER_SETS.values() for spelling in spellings
         ):
+            for name in own_rules:
+                raise OptionsError(
+                    f'servers.{name}.approvals needs CodeCall\'s four tools, and expose.mode is "never"',
+                    hint="Set another mode; access.deny hides tools without them.",
+                )
             return None
         self._leave_alone([name for name, server in self.options.servers.items() if server.code_mode is False], options)
         if not any(spelling in options for spelling in _SEPARATOR):
             options["tool_name_separator"] = "_"
-        if asked:
-            options["approvals"] = with_destructive_rule(options.get("approvals"), asked)
+        if own_rules or asked:
+            options["approvals"] = with_server_rules(options.get("approvals"), own_rules, asked)
         if self.options.composite_tools.paths:
             given = next((options.pop(key) for key in ("composite_tools", "compositeTools") if key in options), ())
             options["composite_tools"] = [*cast("Sequence[object]", given), *self.options.composite_tools.paths]

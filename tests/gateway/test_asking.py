@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,8 @@ import pytest
 from fastmcp import Client
 
 from codecall import Decision
+from codecall.errors import OptionsError
+from codecall.gateway.config.load import read_config
 from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.gateway import Gateway
 from tests.gateway.listing_servers import Listed, gateway, tool
@@ -120,6 +124,87 @@ async def test_rules_of_the_operator_decide_first_and_only_such_servers_are_aske
         script = "return Promise.all([one.wipe({ path: 'a' }), two.wipe({ path: 'a' })])"
         assert (await structured(client, "codecall_execute", {"script": script}))["status"] == "ok"
     assert [question.split("\n")[2] for question in person.questions] == ["Tool: one_wipe"]
+
+
+async def test_rules_in_the_table_of_a_server_are_for_its_tools_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOT", "/")
+    one, two, person = disk(tmp_path, "one"), disk(tmp_path, "two"), Person("allow this call")
+    toml = tmp_path / "codecall.toml"
+    toml.write_text(
+        f"""
+        cache_dir = false
+        expose.mode = "always"
+        codecall.approvals = [{{ tools = ["*_look"], action = "deny" }}]
+        [servers.one]
+        command = {json.dumps(sys.executable)}
+        args = {json.dumps(one.options["args"])}
+        [[servers.one.approvals]]
+        tools = ["wipe"]
+        input = {{ required = ["path"], properties.path.const = "${{ROOT}}" }}
+        action = "deny"
+        [[servers.one.approvals]]
+        tools = ["one_look"]
+        action = "allow"
+        [servers.two]
+        command = {json.dumps(sys.executable)}
+        args = {json.dumps(two.options["args"])}
+        approvals = "writes"
+        """,
+        encoding="utf-8",
+    )
+    async with (
+        Gateway(read_config(toml).options) as gate,
+        Client(gate.server, mode="legacy", elicitation_handler=person) as client,
+    ):
+        codes: list[str | None] = []
+        for name, path in (
+            ("one_wipe", "/"),
+            ("one_wipe", "a"),
+            ("one_look", "/"),
+            ("two_look", "/"),
+            ("two_wipe", "/"),
+        ):
+            ran = await structured(client, "codecall_invoke", {"tool": name, "input": {"path": path}})
+            codes.append(ran.get("error", {}).get("code"))
+    # The rules of a server first, then those of all.
+    assert codes == ["ACCESS_DENIED", None, None, "ACCESS_DENIED", None]
+    assert [question.split("\n")[2] for question in person.questions] == ["Tool: one_wipe", "Tool: two_wipe"]
+
+
+@pytest.mark.parametrize(
+    ("server", "options", "message"),
+    [
+        ({"approvals": "write"}, {}, r"servers\.git\.approvals: 'write' is no short form; known here: writes"),
+        ({"approvals": ["push"]}, {}, r"servers\.git\.approvals: a rule is a mapping"),
+        ({"approvals": [{"tools": ["push"]}]}, {}, r"servers\.git\.approvals\.0\.action: missing"),
+        ({"approvals": [{"servers": ["x"], "action": "ask"}]}, {}, "leave out servers and apps"),
+        ({"approvals": "writes", "code_mode": False}, {}, "none is asked for"),
+        (
+            {"approvals": "writes"},
+            {"expose": {"mode": "never"}},
+            r"servers\.git\.approvals needs CodeCall's four tools",
+        ),
+        (
+            {"approvals": [{"input": {"type": 7}, "action": "ask"}]},
+            {},
+            r"codecall\.json: \[servers\.git\] approvals\.rules\.0\.input: not a JSON Schema",
+        ),
+        (
+            {"approvals": [{"input": {"const": "${NOT_SET}"}, "action": "ask"}]},
+            {},
+            r"codecall\.json: \[servers\.git\] .*NOT_SET",
+        ),
+    ],
+)
+def test_rules_of_a_server_that_say_nothing_are_refused(
+    tmp_path: Path, server: dict[str, Any], options: dict[str, Any], message: str
+) -> None:
+    file = tmp_path / "codecall.json"
+    file.write_text(json.dumps({**options, "servers": {"git": {"command": "x", **server}}}), encoding="utf-8")
+    with pytest.raises(OptionsError, match=message):
+        Gateway(read_config(file).options)
 
 
 async def test_an_approver_decides_where_the_client_cannot_ask(tmp_path: Path) -> None:

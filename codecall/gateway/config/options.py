@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
+from codecall.approvals.options import ApprovalRule, read_approvals
 from codecall.errors import OptionsError
 from codecall.meta_tools.starlark.options import ToolFilesOptions, read_tool_files
 from codecall.option_base import Options
@@ -54,6 +55,16 @@ class AccessOptions(Options):
     `ask`: clients whose person can be asked see them, and each call is asked for; from others they are hidden."""
 
 
+def _server_rules(value: object) -> object:
+    """Expands a short form of `approvals` in the table of a server."""
+    if not isinstance(value, str | list | tuple):
+        return value
+    try:
+        return cast("Mapping[str, object]", read_approvals(cast("object", value)))["rules"]
+    except OptionsError as failure:
+        raise ValueError(failure.message.removeprefix("approvals: ")) from None
+
+
 class ServerOptions(Options):
     """What all servers share."""
 
@@ -63,6 +74,11 @@ class ServerOptions(Options):
     """What it is for, told to models that search."""
     access: AccessOptions | None = None
     """Which of its tools may be used; None: what the gateway says for all."""
+    approvals: Annotated[
+        tuple[ApprovalRule, ...], Field(strict=False, max_length=1_000), BeforeValidator(_server_rules)
+    ] = ()
+    """Which calls of its tools a person has to allow: rules, or a short form of them, as the option of the plugin has
+    them. Tools have their names on the server, or those that clients see. They count before the rules in `codecall`."""
     expose: Literal["tools", "meta_tools"] | None = None
     """`tools`: clients list its tools themselves, whatever the others cost; `meta_tools`: they find them with
     CodeCall's four alone; None: as `expose.mode` of the gateway says. Scripts reach them in any case."""
@@ -89,6 +105,14 @@ class ServerOptions(Options):
     def _listed_in_one_way(self) -> Self:
         if self.expose is not None and self.code_mode is not None:
             raise ValueError("give expose or code_mode, not both")
+        return self
+
+    @model_validator(mode="after")
+    def _has_rules_of_its_own(self) -> Self:
+        if self.approvals and self.code_mode is False:
+            raise ValueError("approvals: with code_mode = false no call passes through CodeCall, and none is asked for")
+        if any(rule.servers is not None or rule.apps is not None for rule in self.approvals):
+            raise ValueError("approvals: a rule here is about this server; leave out servers and apps")
         return self
 
     @property
@@ -242,6 +266,7 @@ class GatewayOptions(Options):
         try:
             yield
         except OptionsError as failure:
-            place = f"{self._files[table]}: " if table in self._files else ""
+            file = self._files.get(table.partition(".")[0])
+            place = f"{file}: " if file is not None else ""
             message = f"{place}[{table}] {failure.message}"
             raise OptionsError(message, code=failure.code, hint=failure.hint or hint) from None

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from codecall.approvals.options import ApprovalRule
 from codecall.errors import OptionsError
 from codecall.gateway.config.codecall_toml import write_toml
 from codecall.gateway.config.load import read_config
@@ -40,7 +41,15 @@ ACCESS = st.builds(
     read_only=st.booleans(),
     destructive=st.booleans() | st.lists(SOME, max_size=2).map(tuple),
 )
+RULES = st.builds(
+    ApprovalRule,
+    action=st.sampled_from(["allow", "ask", "deny"]),
+    tools=st.none() | st.lists(SOME, min_size=1, max_size=2).map(tuple),
+    read_only=st.none() | st.booleans(),
+    input=st.none() | st.dictionaries(TEXTS, st.integers(0, 9) | TEXTS, max_size=2),
+)
 SHARED = {
+    "approvals": st.lists(RULES, max_size=2).map(tuple),
     "enabled": st.booleans(),
     "description": st.none() | TEXTS,
     "access": st.none() | ACCESS,
