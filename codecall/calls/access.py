@@ -137,9 +137,7 @@ class AccessPolicy:
             return entry
         if await self._view.exists(name):
             raise BY_CATALOG["visible"](request, ())
-        error = await self.not_found("tool", name) if suggest else BY_CATALOG["absent"](request, ())
-        error.hint = " ".join([*self._view.unlisted(name), *filter(None, [error.hint])]) or None
-        raise error
+        raise await self.not_found("tool", name, suggest=suggest)
 
     async def admit_prompt(self, name: str) -> CatalogEntry:
         """The prompt of that name.
@@ -177,19 +175,22 @@ class AccessPolicy:
         self._check(AccessRequest("resource", resource.uri), check_allowed=not by_template)
         return resource
 
-    async def not_found(self, called: CallKind, name: str) -> CodeCallError:
-        """The error for an unknown name; it suggests the most similar names that may be called."""
-        if called == "tool":
-            if name in LISTING_WORDS:
-                namespaces = await self._view.namespaces()
-                error = BY_CATALOG["absent"](AccessRequest(called, name), ())
-                error.hint = listing_hint(await asyncio.to_thread(namespaces.names, self.permits), display_name)
-                return error
+    async def not_found(self, called: CallKind, name: str, *, suggest: bool = True) -> CodeCallError:
+        """The error for an unknown name; with `suggest` it has the most similar names that may be called."""
+        request, kinds = AccessRequest(called, name), _SUGGESTION_KINDS.get(called)
+        suggestions: Sequence[str] = ()
+        if suggest and kinds is None and name not in LISTING_WORDS:
             suggestions = await self._view.suggest(name)
-        else:
-            suggestions = await self._components.suggest(name, _SUGGESTION_KINDS[called]) if self._components else []
-        usable = [candidate for candidate in suggestions if self._refusal(AccessRequest(called, candidate)) is None]
-        return BY_CATALOG["absent"](AccessRequest(called, name), usable)
+        elif suggest and kinds is not None and self._components is not None:
+            suggestions = await self._components.suggest(name, kinds)
+        usable = [other for other in suggestions if self._refusal(AccessRequest(called, other)) is None]
+        error = BY_CATALOG["absent"](request, usable)
+        if called == "tool":
+            if suggest and name in LISTING_WORDS:
+                namespaces = await self._view.namespaces()
+                error.hint = listing_hint(await asyncio.to_thread(namespaces.names, self.permits), display_name)
+            error.hint = " ".join([*self._view.unlisted(name), *filter(None, [error.hint])]) or None
+        return error
 
     def permits(self, name: str) -> bool:
         """Whether a tool of that name passes the rules about names."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Protocol
 
@@ -83,8 +84,17 @@ class CatalogView:
         self._listing: ToolListing | None = None
         self._included: dict[str, bool] = {}
         self._found_entries: dict[str, CatalogEntry | None] = {}
+        self._only: frozenset[str] | None = None
+        """The names of the tools that it has at most; None: it is not narrowed."""
         self.sources: ToolSources | None = None
         """Asked for tools that are missing."""
+
+    def only(self, names: frozenset[str]) -> CatalogView:
+        """Returns the same view with no tools but these: any other reads as one that does not exist, and tools that
+        come later are none of its own."""
+        view = copy(self)
+        view._only, view._included, view._found_entries = names, {}, {}
+        return view
 
     async def find(self, name: str) -> CatalogEntry | None:
         """Finds the tool of exactly that name; None when there is none that this caller and CodeCall may use."""
@@ -101,7 +111,7 @@ class CatalogView:
 
     async def look_again(self, name: str) -> bool:
         """Look for a tool that is missing where it may come from; whether this view has others now."""
-        if self.sources is None or not await self.sources.look_again(name):
+        if self.sources is None or self._only is not None or not await self.sources.look_again(name):
             return False
         self._listing = None
         return True
@@ -117,20 +127,20 @@ class CatalogView:
 
     async def exists(self, name: str) -> bool:
         """Whether FastMCP lists a tool of that name for this caller, usable by CodeCall or not."""
-        return name in (await self._read_listing()).tools
+        return name in (await self._read_listing()).tools and (self._only is None or name in self._only)
 
     async def entries(self) -> tuple[CatalogEntry, ...]:
         """Returns all tools that this caller and CodeCall may use, in FastMCP's order. Their schemas may hold `$ref`.
 
         Where nothing has changed it returns the same tuple of the same entries as in the request before.
         """
-        return await self._cache.entries(
-            await self._read_listing(), self._includes if self._visibility.has_filter else None
-        )
+        is_filtered = self._visibility.has_filter or self._only is not None
+        return await self._cache.entries(await self._read_listing(), self._includes if is_filtered else None)
 
     async def suggest(self, name: str) -> list[str]:
         """Suggests up to three usable tools: those with names similar to `name`, else those that do what it says."""
-        return (await self.suggest_many([name]))[name] or await self._by_words(name)
+        found = (await self.suggest_many([name]))[name] or await self._by_words(name)
+        return [other for other in found if other != name]
 
     async def _by_words(self, name: str) -> list[str]:
         if self._index is None:
@@ -199,6 +209,8 @@ class CatalogView:
         return replace(entry, input_schema=input_schema or {}, output_schema=output_schema)
 
     def _includes(self, tool: Tool) -> bool:
+        if self._only is not None and tool.name not in self._only:
+            return False
         if tool.name not in self._included:
             self._included[tool.name] = self._visibility.includes(tool, tool.name)
         return self._included[tool.name]

@@ -162,3 +162,18 @@ async def test_a_name_too_long_for_any_tool_is_not_found_before_any_rule(start: 
     with pytest.raises((ToolNotFoundError, AccessDeniedError, SelfReferenceError)) as refused:
         await policy().admit(name[:-1])
     assert "are the most" not in str(refused.value.hint)
+
+
+async def test_every_error_of_an_unknown_name_says_what_is_not_known_yet() -> None:
+    class Starting(Shelf):
+        def unlisted(self, name: str | None = None) -> list[str]:
+            return ["Server 'mail' is still starting."]
+
+    access = AccessPolicy(Starting(), None)
+    for suggest in (True, False):
+        with pytest.raises(ToolNotFoundError) as raised:
+            await access.admit("nothing", suggest=suggest)
+        # A tool that may not be called is said to be missing in these words, too.
+        said = await access.not_found("tool", "nothing", suggest=suggest)
+        assert raised.value.as_dict() == said.as_dict()
+        assert str(said.hint).startswith("Server 'mail' is still starting.")

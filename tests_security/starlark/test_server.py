@@ -70,6 +70,67 @@ async def test_a_hidden_tool_reads_as_none(client: Client[Any], script: str):
 HIDDEN = ("hidden", "hadden", "execute_tool_script")
 
 
+def create_hiding_server(*, there: bool) -> FastMCP:
+    """CodeCall may not use `users-list`, `users_get` and what is of `mail`.
+
+    Args:
+        there: Whether they exist; their caller sees them then all the same.
+    """
+    server, mail = FastMCP("hiding"), FastMCP("mail")
+    for name in ("users.list", "users_list_all"):
+        server.tool(lambda: "", name=name)
+    for name in ("users-list", "users_get") if there else ():
+        server.tool(lambda: "never", name=name, meta=tool_metadata(enabled_in_codecall=False))
+    for name in ("send", "list") if there else ():
+        mail.tool(lambda: "never", name=name)
+    server.mount(mail, namespace="mail")
+    CodeCallPlugin.init(starlark=True, include_tools=lambda tool: not tool.name.startswith("mail_")).install(server)
+    return server
+
+
+MISSING = ("users-list", "users_get", "mail", "mail_send", "mail_list", "mail.send")
+USES = [
+    "return NAME",
+    "return NAME()",
+    "NAME(1)",
+    "return NAMEs()",
+    "return NAME.send()",
+    "return users_list()",
+    'return call_tool("NAME")',
+    'return call_tool("NAMEs")',
+    'return call_tool("NAME.send")',
+    'return [try_call("NAME"), try_call("NAMEs")]',
+    'n = "NAME"\nreturn try_call(n)',
+    'n = "NAME"\nreturn parallel([lambda: call_tool(n)])',
+    'return sorted(["NAME"], key = call_tool)',
+]
+
+
+async def test_a_hidden_tool_reads_as_one_that_is_not_there():
+    async with (
+        Client(create_hiding_server(there=True)) as hiding,
+        Client(create_hiding_server(there=False)) as lacking,
+    ):
+        for script in USES:
+            for name in MISSING:
+                answers = [await run(each, script.replace("NAME", name)) for each in (hiding, lacking)]
+                assert answers[0] == answers[1], (script, name)
+        described = [
+            next(tool.description for tool in await each.list_tools() if tool.name == "execute_tool_script")
+            for each in (hiding, lacking)
+        ]
+        assert described[0] == described[1]
+
+
+async def test_a_tool_that_a_rule_denies_is_no_suggestion_for_its_own_name():
+    server = FastMCP("denying")
+    server.tool(lambda: "sent", name="send_mail", description="Send a mail")
+    CodeCallPlugin.init(starlark=True, approvals=[{"tools": ["send_mail"], "action": "deny"}]).install(server)
+    async with Client(server) as client:
+        answers = [await run(client, f'n = "{name}"\nreturn call_tool(n)') for name in ("send_mail", "paint_it")]
+    assert answers[0] == (True, answers[1][1].replace("paint_it", "send_mail"))
+
+
 async def test_a_hidden_tool_takes_no_name_of_a_variable(client: Client[Any]):
     assert {await run(client, f"return {name}", **{name: 1}) for name in HIDDEN} == {(False, "1")}
 

@@ -157,6 +157,83 @@ async def test_a_hidden_tool_reads_as_none(code: str, free: Client[Any]):
     assert DONE == []
 
 
+def create_excluding_server(*, there: bool) -> FastMCP:
+    """Code may not call `erase` and `a.b` of `tube`, nor anything of `mail`.
+
+    Args:
+        there: Whether they exist; their caller sees them then all the same.
+    """
+    server, tube, mail = FastMCP("main"), FastMCP("tube"), FastMCP("mail")
+    for name in ("search", "wipe", *(("erase", "a.b") if there else ()), "a-b"):
+        tube.tool(lambda name=name: DONE.append(name), name=name)
+    for name in ("send", "erase_all") if there else ():
+        mail.tool(lambda name=name: DONE.append(name), name=name)
+    server.mount(tube, namespace="tube")
+    server.mount(mail, namespace="mail")
+    servers = [
+        {"name": "tube", "tools_to_execute": ["search", "wipe", "a-b"], "tools_to_auto_execute": ["search"]},
+        {"name": "mail", "code_mode": False},
+    ]
+    CodeCallPlugin.init(tool_files={"servers": servers}).install(server)
+    return server
+
+
+EXCLUDED = ("tube_erase", "erase", "a.b", "mail_send", "mail_erase_all", "mail", "Mail", "send", "main_mail_send")
+USES = [
+    "result = NAME",
+    "result = NAME()",
+    "result = NAME.send",
+    "result = NAME.erase()",
+    "result = tube.NAME()",
+    "result = tube.NAMEs",
+    "result = tube.NAME_x",
+    "result = main.NAME()",
+    "result = mail_x.NAME",
+    'result = call_tool("NAME")',
+    'result = call_tool("NAMEs")',
+    'result = call_tool("NAME_x")',
+    'result = call_tool("NAME", x = 1)',
+    'result = call_tool("x_NAME")',
+    'result = call_tool("NAME.send")',
+    'result = try_call("NAME")',
+    'result = [try_call("NAMEs"), try_call("NAME", x = tube.search())]',
+    'result = try_call("tube_NAME")',
+    'result = parallel([lambda: call_tool("NAME")])',
+    'n = "NAME"\nresult = call_tool(n)',
+    'result = try_call("NA" + "ME")',
+    'result = getattr(tube, "NAME")()',
+    'result = [hasattr(tube, "NAME"), getattr(tube, "NAME", 1)]',
+    "tube.search(NAME)",
+    "tube.search()\nNAME()",
+]
+READS = [
+    ("readToolFile", {"fileName": "NAME"}),
+    ("readToolFile", {"fileName": "servers/NAME.pyi"}),
+    ("readToolFile", {"fileName": "tube/NAME"}),
+    ("readToolFile", {"fileName": "NAME/send.pyi"}),
+    ("readToolFile", {"fileName": "tube/NAMEs"}),
+    ("readToolFile", {"fileName": "NAMEs"}),
+    ("getToolDocs", {"server": "tube", "tool": "NAME"}),
+    ("getToolDocs", {"server": "NAME", "tool": "send"}),
+    ("getToolDocs", {"server": "main", "tool": "NAME"}),
+]
+
+
+async def test_what_code_may_not_call_reads_as_what_is_not_there():
+    asked = [*(("executeToolCode", {"code": code}) for code in USES), *READS, ("listToolFiles", {})]
+    async with (
+        Client(create_excluding_server(there=True)) as excluding,
+        Client(create_excluding_server(there=False)) as lacking,
+    ):
+        for (tool, arguments), name in product(asked, EXCLUDED):
+            given = {key: value.replace("NAME", name) for key, value in arguments.items()}
+            answers: list[str] = []
+            for client in (excluding, lacking):
+                answers.append(await ask(client, tool, **given))
+                assert set(DONE) <= {"search"}
+            assert answers[0] == answers[1], (tool, given)
+
+
 async def test_a_hidden_tool_is_in_no_file_and_near_to_no_name(free: Client[Any]):
     for tool, arguments in (
         ("listToolFiles", {}),

@@ -114,9 +114,16 @@ class CodeTool(MetaTool):
             tool=self.name,
             preset=self._preset,
         )
-        check = partial(check_code, servers=list(servers.values()), code=parsed.code, automatic=self._rules.automatic)
+        check = partial(
+            check_code,
+            servers=list(servers.values()),
+            list_servers=lambda: self._rules.of_caller(*self._view()),
+            code=parsed.code,
+            automatic=self._rules.automatic,
+        )
         start = start_script(self._runtime, context, request, check=check)
-        result, blocks = await run_observed(self._runtime, context, view, request, start, broker_class=CodeBroker)
+        files = view.only(frozenset(entry.name for server in servers.values() for entry in server.tools.values()))
+        result, blocks = await run_observed(self._runtime, context, files, request, start, broker_class=CodeBroker)
         if result.error is None:
             return _answer(result, blocks)
         self.spell_hint(result.error)

@@ -63,11 +63,11 @@ class ServerRules:
             name = entry.server
             self._unseen.discard(name)
             rule = self._rules.get(name)
-            if rule is None or rule.code_mode:
+            # What code may not call takes no name from what it may.
+            if rule is None or (rule.code_mode and rule.executes.matches(_own_name(entry, home))):
                 grouped.setdefault(name, {})[entry.name] = entry
         keys = code_names(grouped, _RESERVED_KEYS)
-        servers = {key: self._server(key, name, grouped[name], home) for key, name in keys.items()}
-        return {key: server for key, server in servers.items() if server.tools}
+        return {key: self._server(key, name, grouped[name], home) for key, name in keys.items()}
 
     async def of_caller(self, context: Context, view: CatalogView) -> dict[str, ToolServer]:
         """The servers of the caller of a request; see `servers`."""
@@ -86,13 +86,14 @@ class ServerRules:
         rule, server = self._rules.get(name), ToolServer(key, name)
         members = member_names(entries, name)
         for function, member in code_names(members, RESERVED).items():
-            entry = entries[members[member]]
-            # Lists go by names that are the same for every caller, whatever else that one may see.
-            own = entry.name if name == home else entry.name.removeprefix(f"{name}_")
-            if rule is None or rule.executes.matches(own):
-                server.tools[function] = entry
-                server.automatic[function] = rule is not None and rule.runs_alone(own)
+            entry = server.tools[function] = entries[members[member]]
+            server.automatic[function] = rule is not None and rule.runs_alone(_own_name(entry, home))
         return server
+
+
+def _own_name(entry: CatalogEntry, home: str) -> str:
+    """The name by which lists name a tool: the same for every caller, whatever else that one may see."""
+    return entry.name if entry.server == home else entry.name.removeprefix(f"{entry.server}_")
 
 
 class _Rule:
