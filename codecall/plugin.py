@@ -132,8 +132,7 @@ class CodeCallPlugin(CatalogTransform):
         audit = Audit(options.audit)
         approvals = create_approvals(options, audit)
         stored = [observations] if observations is not None and observed.store else []
-        # Calls that wait for a person end first, so that they are in the record.
-        self._flushing = LifespanFlush(*([approvals.rounds] if approvals is not None else []), audit, *stored)
+        self._flushing = LifespanFlush(*([approvals] if approvals is not None else []), audit, *stored)
         results = ResultService(options.results) if options.results.enabled else None
         self._results = ResultResources(results) if results is not None else None
         enclaves = create_enclave_pool(options, self._lifetime, telemetry)

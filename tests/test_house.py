@@ -127,7 +127,7 @@ HOUSE = {
     "calls": Row(f"{SHARED} catalog ratelimit telemetry", f"{MCP} anyio msgspec pydantic"),
     "approvals": Row(
         f"{SHARED} approvals audit.recorder catalog.entries calls.conversion",
-        f"{MCP} anyio jsonschema msgspec referencing",
+        f"{MCP} anyio jsonschema msgspec platformdirs referencing",
     ),
     "extraction.options": Row("option_base", "pydantic"),
     "extraction": Row(f"{SHARED} approvals.asking extraction telemetry", f"{MCP} anyio jsonschema"),
@@ -154,7 +154,7 @@ HOUSE = {
     "gateway.config": Row(f"{SHARED} {TOOL_FILES} approvals.options", "pydantic"),
     "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic yaml"),
     "gateway.tools": Row(f"{SHARED} catalog gateway telemetry", f"{MCP} platformdirs pydantic"),
-    "gateway.serve": Row(f"{SHARED} gateway server telemetry", f"{MCP} anyio pydantic"),
+    "gateway.serve": Row(f"{SHARED} approvals.desk gateway server telemetry", f"{MCP} anyio pydantic"),
     "testing": Row(
         f"{SHARED} calls catalog meta_tools plugin sandbox",
         "anyio coverage fastmcp jsonschema msgspec pydantic_core pytest referencing",

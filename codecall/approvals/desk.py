@@ -4,7 +4,9 @@
     decided/ID.json   what a person says of it (`codecall approvals`); whoever removes it makes the call, once
     grants/ID.json    what has been allowed in advance; a grant whose file is gone counts no more
 
-Files are read and written in threads. Whoever may write to the folder is the operator.
+Files are read and written in threads. Whoever may write to the folder is the operator. All gateways of a user share
+`default_folder()`: what is decided there is for the process that asked, and is gone with it, since another gateway may
+have tools of the same names.
 """
 
 from __future__ import annotations
@@ -45,15 +47,26 @@ Verdict = Literal["once", "session", "deny"]
 """What a person says of a call: it may be made once, or all with its input in the session, or not."""
 
 
+def default_folder() -> Path:
+    """The folder of gateways whose options name none."""
+    from platformdirs import user_state_path  # most servers have a folder, or none
+
+    return user_state_path("codecall", appauthor=False) / "approvals"
+
+
 class Desk:
     """The folder.
 
     Args:
         folder: Its path; it is made when it is needed.
+        process: Which process it is for, where several share the folder.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, process: str = "") -> None:
         self._folder = folder
+        self._process = process
+        self._asked: set[str] = set()
+        """The calls that wait for this process alone."""
         self._kept: set[str] = set()
         """The grants whose files have been written."""
 
@@ -61,16 +74,28 @@ class Desk:
 
     def ask(self, request: ApprovalRequest, key: GrantKey) -> str:
         """Have a call wait for a decision; its id, empty where nothing can be kept."""
-        call_id = _call_id(key, request.digest)
+        call_id = self._call_id(key, request.digest)
         if len(list(self._files("pending", PENDING_S))) >= MAX_PENDING:
             logger.warning("approvals: %d calls wait for a decision; one more is not kept", MAX_PENDING)
             return ""
         body = {**request.as_dict(), "id": call_id, "shown": request.shown, "runId": request.run_id}
-        return call_id if self._write("pending", call_id, body) else ""
+        if not self._write("pending", call_id, body):
+            return ""
+        if self._process:
+            self._asked.add(call_id)
+        return call_id
+
+    def hint(self, call_id: str) -> str:
+        """What to do so that a call may be made."""
+        where = "" if self._process else ", with `--folder` of the server's folder of approvals"
+        return (
+            f"The operator may allow it: `codecall approvals allow {call_id}`{where}. Then make the call again, with "
+            "`resumeFrom` where runs are kept."
+        )
 
     def decision(self, key: GrantKey, digest: str) -> Decision | None:
         """What a person has said of a call, which counts once; None while they have said nothing."""
-        call_id = _call_id(key, digest)
+        call_id = self._call_id(key, digest)
         body = self._read(file := self._file("decided", call_id), DECIDED_S)
         if body is None or not _removed(file):
             return None
@@ -105,6 +130,19 @@ class Desk:
         for grant_id in ids:
             self._kept.discard(grant_id)
             _removed(self._file("grants", grant_id))
+
+    def close(self) -> None:
+        """Show no more of what ends with this process."""
+        self.forget_grants(list(self._kept))
+        for call_id in self._asked:
+            for kind in ("pending", "decided"):
+                _removed(self._file(kind, call_id))
+        self._asked.clear()
+
+    def _call_id(self, key: GrantKey, digest: str) -> str:
+        """Names a call of a caller: the same again if a later run makes it."""
+        parts = [key.caller, key.tool, key.version, digest, *([self._process] if self._process else [])]
+        return f"call_{sha256(json.dumps(parts))[:20]}"
 
     # -------------------------------------------------------------------------------------------- the operator
 
@@ -176,11 +214,6 @@ class Desk:
 def in_thread(work: Callable[[T], None], about: T) -> None:
     """Have the folder's files changed in the one thread for that, in the order of these calls; nobody waits for it."""
     _WRITER.submit(work, about)
-
-
-def _call_id(key: GrantKey, digest: str) -> str:
-    """Names a call of a caller: the same again if a later run makes it."""
-    return f"call_{sha256(json.dumps([key.caller, key.tool, key.version, digest]))[:20]}"
 
 
 def _removed(file: Path) -> bool:

@@ -384,10 +384,7 @@ class CallGate(RunObserver):
             if (desk := self._service.desk) is not None and (
                 waiting := await to_thread.run_sync(desk.ask, request, key)
             ):
-                error.hint = (
-                    f"The operator may allow it: `codecall approvals allow {waiting}`, in the server's folder of "
-                    "approvals. Then make the call again, with `resumeFrom` where runs are kept."
-                )
+                error.hint = desk.hint(waiting)
             raise error
         if len(request.shown) > MAX_SHOWN_CHARS:
             raise self._denied(

@@ -89,9 +89,10 @@ class ApprovalOptions(Options):
     ask_first: bool = False
     """Whether the person at the client is asked before a script's first call, in one question for all calls that its
     text names and that a rule may ask for. Calls beyond what was allowed then are asked for when they are made."""
-    folder: Annotated[Path | None, Field(strict=False)] = None
+    folder: Annotated[Path, Field(strict=False)] | Literal[False] | None = None
     """A folder in which calls that nobody could be asked for wait for a decision of the operator, and what was allowed
-    in advance can be withdrawn: `codecall approvals --folder …`. None: there is none."""
+    in advance can be withdrawn: `codecall approvals --folder …`. None: there is none, but `codecall serve` has one in
+    the user's state folder, for as long as it runs; False: there is none."""
     wait_s: float = Field(default=600.0, gt=0, le=86_400)
     """Seconds that a question may wait for its answer. The time limits of the script stand still meanwhile."""
     max_waiting: int = Field(default=20, ge=1, le=10_000)
@@ -163,7 +164,7 @@ class ApprovalDict(TypedDict, total=False):
     approver: Callable[[Any], Any] | None
     ask_client: bool
     ask_first: bool
-    folder: str | os.PathLike[str] | None
+    folder: str | os.PathLike[str] | Literal[False] | None
     wait_s: float
     max_waiting: int
     max_questions: int

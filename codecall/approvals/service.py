@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
+from anyio import to_thread
 from fastmcp import Context
 from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 
 from codecall.approvals.asking import Channel, RequestChannel, can_be_asked, can_elicit, can_sample, is_modern
-from codecall.approvals.desk import Desk
+from codecall.approvals.desk import Desk, default_folder
 from codecall.approvals.flows import FlowRules
 from codecall.approvals.gate import CallGate, follow_values
 from codecall.approvals.grants import Grants
@@ -52,7 +55,7 @@ class ApprovalService:
         self.audit = audit
         self.rules = RuleSet(options.rules)
         self.flows = FlowRules(flows) if flows else None
-        self.desk = Desk(options.folder.expanduser()) if options.folder is not None else None
+        self.desk = _desk(options.folder) if options.folder else None
         self.grants = Grants(options.run_grant_s, options.session_grant_s)
         self.rounds = RoundTrips(self.grants, WaitingRuns(store, options.wait_s) if store is not None else None)
         self._waiting: Counter[str] = Counter()
@@ -136,6 +139,12 @@ class ApprovalService:
 
         return await self.respond(context, name, arguments, start)
 
+    async def flush(self) -> None:
+        """The server ends: calls that wait end first, so that they are in the record."""
+        await self.rounds.flush()
+        if self.desk is not None:
+            await to_thread.run_sync(self.desk.close)
+
     @contextmanager
     def wait(self, run_id: str) -> Generator[bool]:
         """Count a run as waiting; whether there is room for one more."""
@@ -150,6 +159,12 @@ class ApprovalService:
             self._waiting[run_id] -= 1
             if not self._waiting[run_id]:
                 del self._waiting[run_id]
+
+
+def _desk(folder: Path) -> Desk:
+    if (path := folder.expanduser()) == default_folder():
+        return Desk(path, process=secrets.token_hex(16))
+    return Desk(path)
 
 
 def _channel(context: Context) -> Channel | None:

@@ -7,6 +7,7 @@ servers, and the last one. A call that a client makes without CodeCall is held a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from fastmcp.exceptions import ToolError
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def with_server_rules(
-    approvals: object, own: Mapping[str, Sequence[ApprovalRule]], asked: Collection[str]
+    approvals: object, own: Mapping[str, Sequence[ApprovalRule]], asked: Collection[str], folder: Path | None = None
 ) -> Mapping[str, object]:
     """The option `approvals` with the rules of servers before its own, and one more behind.
 
@@ -34,6 +35,7 @@ def with_server_rules(
         approvals: The option.
         own: The rules in the tables of servers, by their names.
         asked: The servers whose destructive tools are asked for where no rule says anything.
+        folder: Where the operator decides if the option does not say.
 
     Raises:
         OptionsError: the option is wrong.
@@ -41,7 +43,7 @@ def with_server_rules(
     group: Any = read_approvals(approvals if approvals is not None else [])
     first = [_of_server(name, rule) for name, rules in own.items() for rule in rules]
     last = [{"action": "ask", "destructive": True, "servers": sorted(asked)}] if asked else []
-    return {**group, "rules": [*first, *group.get("rules", ()), *last]}
+    return {"folder": folder, **group, "rules": [*first, *group.get("rules", ()), *last]}
 
 
 def read_rules(rules: Sequence[ApprovalRule]) -> list[ApprovalRule]:

@@ -11,6 +11,7 @@ import functools
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
@@ -61,13 +62,17 @@ class Gateway:
         options: which servers, what of them may be used, how they are shown.
         for_operator: whether its client is its operator: requests wait for a first listing as long as its server may
             take to start, and are told of hidden tools.
+        approvals_folder: where the operator decides about calls, if the options do not say; None: nowhere.
 
     Raises:
         OptionsError: an option of the plugin or of the rate limits is wrong, or names a variable that is not set.
     """
 
-    def __init__(self, options: GatewayOptions, *, for_operator: bool = False) -> None:
+    def __init__(
+        self, options: GatewayOptions, *, for_operator: bool = False, approvals_folder: Path | None = None
+    ) -> None:
         self.options: Final = options
+        self._approvals_folder = approvals_folder
         self._for_operator = for_operator
         enabled = {name: server for name, server in options.servers.items() if server.enabled}
         self._exposure_policy = ExposurePolicy(options.expose)
@@ -288,8 +293,9 @@ class Gateway:
         self._leave_alone([name for name, server in self.options.servers.items() if server.code_mode is False], options)
         if not any(spelling in options for spelling in _SEPARATOR):
             options["tool_name_separator"] = "_"
-        if own_rules or asked:
-            options["approvals"] = with_server_rules(options.get("approvals"), own_rules, asked)
+        if own_rules or asked or options.get("approvals") is not None:
+            folder = self._approvals_folder
+            options["approvals"] = with_server_rules(options.get("approvals"), own_rules, asked, folder)
         if self.options.composite_tools.paths:
             given = next((options.pop(key) for key in ("composite_tools", "compositeTools") if key in options), ())
             options["composite_tools"] = [*cast("Sequence[object]", given), *self.options.composite_tools.paths]

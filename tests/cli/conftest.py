@@ -110,7 +110,9 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_fork_server: Non
     monkeypatch.chdir(folder)
     for name in ("HOME", "USERPROFILE"):
         monkeypatch.setenv(name, str(home))
-    for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "APPDATA", "CLAUDE_CONFIG_DIR", "NO_COLOR"):
+    for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("APPDATA", "CLAUDE_CONFIG_DIR", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     for name, value in (("COLUMNS", "120"), ("TERM", "xterm-256color")):
         monkeypatch.setenv(name, value)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StdioTransport
 from key_value.aio.stores.memory import MemoryStore
 
 from codecall.approvals import desk
@@ -14,6 +18,7 @@ from codecall.approvals.desk import Desk
 from codecall.cli import exit_codes as exits
 from tests.approvals.conftest import SAME_IN_SESSION, Office, Person, run
 from tests.cli.conftest import CommandLine
+from tests.gateway.listing_servers import Listed, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -88,6 +93,39 @@ async def test_a_decision_is_for_one_caller_and_input_and_files_of_others_are_no
         os.utime(decided, (0, 0))
         assert (await run(client, SEND))["error"]["code"] == "APPROVAL_REQUIRED"
     assert not any(text.startswith("send") for text in served.done)
+
+
+async def test_calls_of_a_gateway_that_runs_wait_where_the_command_looks(cli: CommandLine) -> None:
+    server = Listed(cli.folder, "disk")
+    server.say(tool("push", "Pushes"))
+    config = {"servers": {"disk": server.options}, "expose": {"mode": "always"}, "cache_dir": str(cli.folder / "cache")}
+    file = cli.folder / "gateway.json"
+    file.write_text(json.dumps({**config, "codecall": {"approvals": "writes"}}), encoding="utf-8")
+    words = ["-m", "codecall.cli", "serve", "--config", str(file)]
+
+    def served() -> Client[Any]:
+        transport = StdioTransport(sys.executable, words, env=dict(os.environ), keep_alive=False)
+        return Client(transport, mode="2026-07-28")
+
+    async def push(client: Client[Any], path: str) -> dict[str, Any]:
+        arguments = {"tool": "disk_push", "input": {"path": path}}
+        return (await client.call_tool("codecall_invoke", arguments)).structured_content or {}
+
+    def pending() -> list[dict[str, Any]]:
+        return cli("approvals", "--json").json["pending"]
+
+    async with served() as client, served() as other:
+        assert (await push(other, "a"))["error"]["code"] == "APPROVAL_REQUIRED"
+        (others,) = pending()
+        hint = (await push(client, "a"))["error"]["hint"]
+        (waiting,) = (call for call in pending() if call != others)
+        assert f"`codecall approvals allow {waiting['id']}`" in hint
+        assert cli("approvals", "allow", waiting["id"]).code == exits.OK
+        # What is allowed for one gateway is not for another with a tool of that name.
+        assert (await push(other, "a"))["status"] == "error"
+        assert (await push(client, "a"))["status"] == "ok"
+    assert pending() == []
+    assert server.asked.count("tools/call") == 1
 
 
 @pytest.mark.parametrize(

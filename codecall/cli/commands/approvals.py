@@ -20,7 +20,10 @@ def approvals(
     action: Annotated[Action, Parameter(help="What to do; without it, list.")] = "list",
     /,
     *ids: Annotated[str, Parameter(help="Ids of calls, or of what has been allowed.")],
-    folder: Annotated[Path, Parameter(name=("--folder", "-f"), help="The server's `approvals.folder`.")],
+    folder: Annotated[
+        Path | None,
+        Parameter(name=("--folder", "-f"), help="The server's `approvals.folder`; else that of `codecall serve`."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """List the calls that wait for a decision, and decide; or withdraw what has been allowed in advance.
@@ -28,10 +31,10 @@ def approvals(
     A call that is allowed may be made once, or with `allow-session` as often as the session makes it with that input,
     when the client runs its script again (`resumeFrom`).
     """
-    from codecall.approvals.desk import Desk
+    from codecall.approvals.desk import Desk, default_folder
     from codecall.cli.output import Output
 
-    output, desk = Output(as_json=as_json), Desk(folder)
+    output, desk = Output(as_json=as_json), Desk(folder.expanduser() if folder is not None else default_folder())
     if action == "list":
         pending, grants = desk.pending(), desk.grants()
         if as_json:
@@ -47,7 +50,8 @@ def approvals(
             output.note("No call waits for a decision, and nothing is allowed in advance.")
         return
     if not ids:
-        raise CodeCallError(f"{action}: which? `codecall approvals --folder {folder}` lists the ids", code="USAGE")
+        said = f" --folder {folder}" if folder is not None else ""
+        raise CodeCallError(f"{action}: which? `codecall approvals{said}` lists the ids", code="USAGE")
     verdicts: dict[str, Verdict] = {"allow": "once", "allow-session": "session", "deny": "deny"}
     done: list[dict[str, Any]] = []
     for each in ids:

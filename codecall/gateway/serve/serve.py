@@ -26,6 +26,7 @@ import fastmcp
 from fastmcp import FastMCP
 from fastmcp.utilities.logging import configure_logging
 
+from codecall.approvals.desk import default_folder
 from codecall.concurrency import tune_garbage_collection
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, ServeOptions
@@ -67,7 +68,7 @@ def serve(options: GatewayOptions, *, insecure: bool = False, watch: bool = Fals
 
 
 async def _over_stdio(options: GatewayOptions, signals: ServeSignals, watch: bool) -> None:
-    gateway = Gateway(options)
+    gateway = Gateway(options, approvals_folder=default_folder())
     async with gateway:
         _finish_startup()
         if sys.stdin is not None and sys.stdin.isatty():
@@ -126,7 +127,7 @@ async def _over_http(options: GatewayOptions, signals: ServeSignals, insecure: b
             hint="Configure serve.auth, listen on 127.0.0.1, or say --insecure.",
         )
     with _listen(serve_options) as listener:
-        gateway = Gateway(options)
+        gateway = Gateway(options, approvals_folder=default_folder())
         gateway.server.auth = auth
         async with gateway:
             _finish_startup()
