@@ -16,7 +16,7 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar, cast
 
 import anyio
 from fastmcp.prompts import PromptResult
@@ -101,6 +101,9 @@ class Broker:
         clock: of the run; stands still while a tool has something asked at the client.
     """
 
+    reads_components: ClassVar[bool] = True
+    """Whether its scripts can read resources and prompts at all."""
+
     def __init__(
         self,
         context: Context,
@@ -118,7 +121,7 @@ class Broker:
         clock: RunClock | None = None,
     ) -> None:
         self._server = context.fastmcp
-        self._access = AccessPolicy(view, allowed_tools, components)
+        self._access = AccessPolicy(view, allowed_tools, components if self.reads_components else None)
         self._namespaces = RequestNamespaces(view, self._access)
         self._timeout_ms = tool_call_timeout_ms
         self._max_value_bytes = max_value_bytes

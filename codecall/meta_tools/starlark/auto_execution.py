@@ -8,9 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from anyio import to_thread
-from fastmcp import Context
 
-from codecall.calls.access import ToolLookup
 from codecall.calls.broker import Broker
 from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import ExecutionResult
@@ -31,8 +29,7 @@ class ScriptBroker(Broker):
     """Performs the calls of a Starlark script: a tool that may not be called reads as one that does not exist, and
     there are no resources and prompts, whatever a worker asks for."""
 
-    def __init__(self, context: Context, view: ToolLookup, **options: Any) -> None:
-        super().__init__(context, view, **{**options, "components": None})
+    reads_components = False
 
     async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
         """See `Broker.call`."""
