@@ -62,9 +62,9 @@ async def tool(name: str, arguments: dict[str, Any]) -> object:
     return arguments
 
 
-def enclave(timeout_ms: int = 150) -> Enclave:
+def enclave(timeout_ms: int = 300, startup_timeout_ms: int = 1_000) -> Enclave:
     """One worker at a time."""
-    pool = {"min_workers": 0, "max_workers": 1, "startup_timeout_ms": 400}
+    pool = {"min_workers": 0, "max_workers": 1, "startup_timeout_ms": startup_timeout_ms}
     return Enclave("secure", timeout_ms=timeout_ms, require_jail=False, pool=pool)
 
 
@@ -104,7 +104,7 @@ async def test_a_fault_at_every_frame(plan: Plan, fault: Fault, codes: set[str |
     frame = 0
     for frame in range(1, MOST_FRAMES):
         plan.arm(frame, fault)
-        async with enclave(150 if codes is SILENT else 1_500) as tested:
+        async with enclave() if codes is SILENT else enclave(1_500, 10_000) as tested:
             result = await run(tested)
             pids |= set(tested.pool.pids())
             code = result.error and result.error.code
