@@ -45,7 +45,7 @@ async def search(
         arguments["topK"] = top
     if app or kind:
         arguments["filter"] = {**({"appIds": list(app)} if app else {}), **({"kinds": list(kind)} if kind else {})}
-    with output.progress("asking servers"):
+    with output.progress("asking servers", reports_servers=True):
         async with open_gateway(gateway_options(server_args, output)) as gateway:
             result = await gateway.call("search", arguments)
     if as_json:
@@ -78,6 +78,5 @@ def _print_hits(output: Output, result: JsonObject, *, overview: bool) -> None:
             output.line(f"{app['appId']}: {', '.join(app['central'])}", "dim")
     if result.get("suggestions") and not overview:
         output.note(f"try instead: {', '.join(result['suggestions'])}")
-    # That a server is not available has been said when it was asked for its tools.
-    for warning in (each for each in result.get("warnings", ()) if not each.startswith("Server '")):
+    for warning in result.get("warnings", ()):
         output.note(warning, "yellow")
