@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
-from codecall.composite.definition import MISSING, Finding, JsonObject, Place
+from codecall.composite.definition import MISSING, NAME, Finding, JsonObject, Place
 from codecall.option_base import format_duration, parse_duration
 from codecall.similarity import nearest
 
@@ -71,6 +71,15 @@ class Fields:
                 near = nearest(str(key), known) if isinstance(key, str) else []
                 meant = f" (did you mean {near[0]}?)" if near else ""
                 self.findings.add(self.at(str(key)[:80]), f"unknown key; known here: {', '.join(known)}{meant}")
+
+    def tool_name(self) -> str | None:
+        """The name of the tool that this is the definition of."""
+        name = self.text("name", required=True)
+        if name is not None:
+            self.findings.tool = name
+            if not NAME.fullmatch(name):
+                self.wrong("name", f"{name!r:.80} is no name of a tool: letters, digits, _ and -, at most 64 of them")
+        return name
 
     def _typed(self, key: str, kind: type[T], named: str, *, required: bool = False) -> T | None:
         value = self.data.get(key, MISSING)

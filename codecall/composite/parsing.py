@@ -20,7 +20,6 @@ from codecall.composite.definition import (
     MAX_STEPS,
     MAX_TIMEOUT_S,
     MISSING,
-    NAME,
     STEP_ID,
     AnswerAction,
     AnyStep,
@@ -61,11 +60,7 @@ def parse_workflow(data: object, findings: Findings) -> Workflow | None:
         findings.add("", f"a definition is a mapping with name, description and steps; this is {kind_of(data)}")
         return None
     fields = Fields(cast("Mapping[object, object]", data), "", findings)
-    name = fields.text("name", required=True)
-    if name is not None:
-        findings.tool = name
-        if not NAME.fullmatch(name):
-            findings.add("name", f"{name!r:.80} is no name of a tool: letters, digits, _ and -, at most 64 of them")
+    name = fields.tool_name()
     fields.only(_WORKFLOW_KEYS)
     description = fields.text("description", required=True)
     mode = fields.choice("failureMode", get_args(FailureMode), "abort")

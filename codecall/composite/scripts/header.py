@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal, cast
 
-from codecall.composite.definition import NAME, JsonObject, ScriptDefinition
+from codecall.composite.definition import JsonObject, ScriptDefinition
 from codecall.composite.fields import Fields, Findings, kind_of
 from codecall.composite.parsing import check_schema, parameters_of
 from codecall.errors import OptionsError
@@ -101,11 +101,7 @@ def parse_script(script: str, header: object, suffix: str, findings: Findings) -
         findings.add("", f"the header of a script is a mapping with name and description; this is {kind_of(header)}")
         return None
     fields = Fields(cast("Mapping[object, object]", header), "", findings)
-    name = fields.text("name", required=True)
-    if name is not None:
-        findings.tool = name
-        if not NAME.fullmatch(name):
-            fields.wrong("name", f"{name!r:.80} is no name of a tool: letters, digits, _ and -, at most 64 of them")
+    name = fields.tool_name()
     fields.only(KEYS)
     output = fields.mapping("output")
     if output is not None:
