@@ -32,10 +32,11 @@ LIMITS: Mapping[str, Mapping[str, object]] = {
     "TIMEOUT": {"timeout_ms": 600},
     "WORKER_TIMEOUT": {"timeout_ms": 600},
     "WORKER_MEMORY_EXCEEDED": {"timeout_ms": 15_000, "memory_mb": 16},
+    "MESSAGE_FLOOD": {"timeout_ms": 15_000},
     "STEP_LIMIT": {"max_steps": 200_000},
 }
 """Of programs that end so, where their preset may be any. Waiting for the end of all they have shows no more, and a
-slow machine must not end one before it has filled the memory."""
+slow machine must not end one before it has filled the memory, or asked for too many names."""
 
 STOPPED = (LimitExceeded, ScriptTimeoutError, WorkerTimeoutError, WorkerMemoryError)
 """Ends that a preset's limits make."""
