@@ -4,6 +4,7 @@ names of tools that clash take nothing from a script."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -155,3 +156,20 @@ async def test_a_worker_that_is_lost_is_an_error_of_that_script_alone(client: Cl
     assert error
     assert text.startswith("script execution failed: ")
     assert await run(client, "return 1") == (False, "1")
+
+
+async def test_thousands_of_names_that_are_taken_are_one_line_of_the_log(caplog: pytest.LogCaptureFixture):
+    server = FastMCP("clashing")
+    for marks in product("-.", repeat=11):
+        server.tool(lambda: "", name=f"clash{''.join(marks)}ing")
+    CodeCallPlugin.init(starlark=True).install(server)
+    async with Client(server) as client:
+        for name in ("clash-", "clash."):
+            await client.list_tools()
+            server.tool(lambda: "", name=f"{name}late")
+        await client.list_tools()
+    lines = [record.getMessage() for record in caplog.records if "no function" in record.getMessage()]
+    assert len(lines) == 1
+    assert lines[0].startswith("2047 tools have no function in Starlark scripts")
+    assert lines[0].endswith(" and 1997 more; no others are logged")
+    assert len(lines[0]) < 5_000

@@ -19,7 +19,7 @@ from codecall.meta_tools.runs import ExecuteRequest, run_observed, start_script
 from codecall.meta_tools.starlark.auto_execution import CodeBroker, check_code
 from codecall.meta_tools.starlark.lookup import MAX_LISTED
 from codecall.meta_tools.starlark.options import EXECUTE_CODE, GET_DOCS, LIST_FILES, READ_FILE, ToolFilesOptions
-from codecall.meta_tools.starlark.script import failure
+from codecall.meta_tools.starlark.script import answer_body, failure, output_schema
 from codecall.meta_tools.starlark.servers import VALUE, ServerRules, ToolServer
 from codecall.meta_tools.starlark.terms import MAX_DURATION_MS
 from codecall.option_base import parse_duration
@@ -38,16 +38,6 @@ _INPUT: JsonObject = {
     "properties": {"code": {"type": "string", "description": "Python (Starlark) code to execute, up to 64 KiB"}},
     "required": ["code"],
     "additionalProperties": False,
-}
-
-_OUTPUT: JsonObject = {
-    "type": "object",
-    "properties": {
-        "result": {"description": "The value of the variable `result`"},
-        "logs": {"type": "array", "items": {"type": "string"}, "description": "What it printed"},
-        "warnings": {"type": "array", "items": {"type": "string"}},
-    },
-    "required": ["result"],
 }
 
 _ABOUT: Final = f"""\
@@ -78,7 +68,7 @@ class CodeTool(MetaTool):
             title="Execute code over tools",
             description=_ABOUT,
             parameters=_INPUT,
-            output_schema=_OUTPUT,
+            output_schema=output_schema("The value of the variable `result`"),
             annotations=ToolAnnotations(
                 read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
             ),
@@ -135,10 +125,7 @@ def _answer(result: ExecutionResult, blocks: Sequence[ContentBlock]) -> ToolResu
     warnings = list(result.warnings)
     if result.value is None and not result.logs and not warnings:
         warnings.append(f"The code gave no value and printed nothing: assign what it is for to `{VALUE}`, or print it.")
-    body: JsonObject = {"result": result.value}
-    body |= {"logs": list(result.logs)} if result.logs else {}
-    body |= {"warnings": warnings} if warnings else {}
-    return tool_result(body, blocks=blocks)
+    return tool_result(answer_body(result, warnings), blocks=blocks)
 
 
 def _failed(result: ExecutionResult, error: CodeCallError, servers: dict[str, ToolServer]) -> ToolResult:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from anyio import to_thread
 from fastmcp.tools.base import ToolResult
 from mcp_types import ContentBlock, TextContent, ToolAnnotations
+from pydantic import PrivateAttr
 
 from codecall.catalog.entries import META_KEY, CatalogEntry
 from codecall.catalog.view import CatalogView
+from codecall.concurrency import CHUNK
 from codecall.envelopes import ExecutionResult
 from codecall.errors import OptionsError
 from codecall.globs import display_name
@@ -18,9 +21,10 @@ from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, p
 from codecall.meta_tools.execute import checked_context
 from codecall.meta_tools.runs import ExecuteRequest, run_script
 from codecall.meta_tools.starlark.auto_execution import ScriptBroker
+from codecall.meta_tools.starlark.lookup import MAX_LISTED
 from codecall.meta_tools.starlark.terms import call_form, script_preset, terms_for
 from codecall.options import StarlarkOptions
-from codecall.sandbox.starlark.policy import function_name, function_names
+from codecall.sandbox.starlark.policy import function_names
 from codecall.telemetry.tokens import estimate_tokens
 
 logger = logging.getLogger("codecall")
@@ -29,6 +33,10 @@ NAME: Final = "execute_tool_script"
 
 MAX_LINE: Final = 200
 """Most characters of the line about one tool."""
+
+
+MAX_WARNED: Final = 1_000
+"""Most tools without a function that are logged."""
 
 
 class ScriptArguments(Arguments):
@@ -48,15 +56,29 @@ _INPUT: JsonObject = {
     "additionalProperties": False,
 }
 
-_OUTPUT: JsonObject = {
-    "type": "object",
-    "properties": {
-        "result": {"description": "What the script returned"},
-        "logs": {"type": "array", "items": {"type": "string"}, "description": "What it printed"},
-        "warnings": {"type": "array", "items": {"type": "string"}},
-    },
-    "required": ["result"],
-}
+
+def output_schema(value: str) -> JsonObject:
+    """The schema of what `answer_body` gives, with this description of the value."""
+    texts = {"type": "array", "items": {"type": "string"}}
+    return {
+        "type": "object",
+        "properties": {
+            "result": {"description": value},
+            "logs": {**texts, "description": "What it printed"},
+            "warnings": texts,
+        },
+        "required": ["result"],
+    }
+
+
+def answer_body(result: ExecutionResult, warnings: Sequence[str]) -> JsonObject:
+    """What a script that ended well answers, with these warnings."""
+    body: JsonObject = {"result": result.value}
+    body |= {"logs": list(result.logs)} if result.logs else {}
+    return body | ({"warnings": list(warnings)} if warnings else {})
+
+
+_OUTPUT: Final = output_schema("What the script returned")
 
 _ABOUT: Final = """\
 Run one Starlark script that calls several tools and returns one value: loops, conditions, comprehensions.
@@ -75,6 +97,8 @@ class ScriptTool(MetaTool):
     """Runs Starlark scripts."""
 
     calls_tools = True
+    _warned: set[str] = PrivateAttr(default_factory=set[str])
+    """The tools without a function that were logged."""
 
     @classmethod
     def create(cls, runtime: Runtime) -> ScriptTool:
@@ -90,6 +114,34 @@ class ScriptTool(MetaTool):
                 read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
             ),
         ).called(NAME)
+
+    async def for_caller(self, view: CatalogView, options: StarlarkOptions) -> ScriptTool:
+        """The tool with those of this caller in its description."""
+        entries = await view.entries()
+
+        def describe() -> str:
+            functions = function_names(entry.name for entry in entries)
+            self._warn_of_taken({entry.name for entry in entries}.difference(functions.values()))
+            return f"{_ABOUT}\n{list_tools(entries, functions, options)}"
+
+        # In a thread: a server may have thousands of tools.
+        description = describe() if len(entries) <= CHUNK else await to_thread.run_sync(describe)
+        return self.model_copy(update={"description": description})
+
+    def _warn_of_taken(self, names: set[str]) -> None:
+        """Log which tools have no function, each once: clients list tools often, and servers may rename theirs."""
+        new = sorted(names - self._warned)
+        if not new or len(self._warned) >= MAX_WARNED:
+            return
+        self._warned.update(new[: MAX_WARNED - len(self._warned)])
+        more = f" and {len(new) - MAX_LISTED} more" if len(new) > MAX_LISTED else ""
+        logger.warning(
+            "%d tools have no function in Starlark scripts, since its name is taken; call_tool(…) calls them: %s%s%s",
+            len(new),
+            ", ".join(repr(display_name(name)) for name in new[:MAX_LISTED]),
+            more,
+            "" if len(self._warned) < MAX_WARNED else "; no others are logged",
+        )
 
     async def respond(self, arguments: dict[str, Any]) -> ToolResult:
         """Run the script. Whatever is wrong with it is a result that says so.
@@ -118,9 +170,7 @@ class ScriptTool(MetaTool):
         result, blocks = await run_script(self._runtime, context, view, request, broker_class=ScriptBroker)
         if result.error is not None:
             return _failed(_error_text(result), result.envelope(), result.logs)
-        body: JsonObject = {"result": result.value}
-        body |= {"logs": list(result.logs)} if result.logs else {}
-        body |= {"warnings": list(result.warnings)} if result.warnings else {}
+        body = answer_body(result, result.warnings)
         answer = tool_result(body, blocks=[*_log_blocks(result.logs), *blocks])
         text = tool_result({"result": result.value}).content[0]
         if isinstance(text, TextContent):
@@ -160,34 +210,25 @@ async def describe_script_tool(
     tools: Sequence[MetaTool], view: CatalogView, options: StarlarkOptions
 ) -> tuple[MetaTool, ...]:
     """The meta-tools with the tools of this caller in the description of `execute_tool_script`."""
-    described: list[MetaTool] = []
-    for tool in tools:
-        if isinstance(tool, ScriptTool):
-            listed = list_tools(await view.entries(), options)
-            described.append(tool.model_copy(update={"description": f"{_ABOUT}\n{listed}"}))
-        else:
-            described.append(tool)
-    return tuple(described)
+    return tuple([await tool.for_caller(view, options) if isinstance(tool, ScriptTool) else tool for tool in tools])
 
 
-def list_tools(entries: Sequence[CatalogEntry], options: StarlarkOptions) -> str:
+def list_tools(entries: Sequence[CatalogEntry], functions: Mapping[str, str], options: StarlarkOptions) -> str:
     """The tools of one caller, as many as the budget has room for: a line each, else names alone."""
     if not entries:
         return "There are no tools."
-    functions = function_names(entry.name for entry in entries)
-    lines: list[str] = []
+    lines, used = ["Tools:"], len("Tools:")
     for entry in entries:
-        call, name = call_form(entry, functions), function_name(entry.name)
-        if functions.get(name) != entry.name:
-            logger.warning("tool %r has no function in Starlark scripts: %r is taken", entry.name, name)
         about = " ".join((entry.description or entry.title or "").split())
-        lines.append(f"- {call}: {about}"[:MAX_LINE] if about else f"- {call}"[:MAX_LINE])
-    text = "Tools:\n" + "\n".join(lines)
-    if estimate_tokens(len(text)) <= options.description_tokens:
-        return text
+        line = f"- {call_form(entry, functions)}{': ' if about else ''}{about}"
+        lines.append(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…")
+        used += len(lines[-1]) + 1
+        if estimate_tokens(used) > options.description_tokens:
+            break
+    else:
+        return "\n".join(lines)
     finder = "find_tool" if options.optimizer else "codecall:search"
-    names: list[str] = []
-    used = 0
+    names, used = list[str](), 0
     for entry in entries:
         used += len(entry.name) + 2
         if estimate_tokens(used) > options.description_tokens - 50:

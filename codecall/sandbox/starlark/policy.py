@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Final, NamedTuple, cast
 
 MAX_NESTING: Final = 64
@@ -181,13 +182,13 @@ def signature(name: str, schema: Mapping[str, object]) -> str:
     names = list(cast("Mapping[str, object]", properties)) if isinstance(properties, Mapping) else []
     listed = cast("list[object]", required) if isinstance(required, list) else []
     needed = {key for key in listed if isinstance(key, str)}
-    words = [key for key in names if key in needed] + [f"{key}=None" for key in names if key not in needed]
+    first = (key for key in names if key in needed)
     text, used = "", 0
-    for word in words:
+    for word in chain(first, (f"{key}=None" for key in names if key not in needed)):
         if len(text) + len(word) > MAX_SIGNATURE:
             break
         # A name that is none could say anything here.
         if NAME.fullmatch(word.removesuffix("=None")):
             text, used = f"{text}, {word}" if text else word, used + 1
-    more = f"{', ' if text else ''}… {len(words) - used} more" if used < len(words) else ""
+    more = f"{', ' if text else ''}… {len(names) - used} more" if used < len(names) else ""
     return f"{name}({text}{more})"
