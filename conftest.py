@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.fork_servers import ForkServers
     from tests.loaded_python import LoadedPython
 
 COLLECT_EVERY_S = 5.0
@@ -83,13 +82,16 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     gc.freeze()
 
 
-@pytest.fixture(scope="session")
-def fork_servers() -> Iterator[ForkServers]:
-    """The fork servers that tests share."""
+@pytest.fixture(scope="session", autouse=True)
+def shared_fork_servers() -> Iterator[None]:
+    """Enclaves get their workers from fork servers that all tests share, instead of starting one each."""
+    from codecall.sandbox.host import spawner
     from tests.fork_servers import ForkServers
 
     servers = ForkServers()
-    yield servers
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spawner, "ForkServer", servers)
+        yield
     servers.close()
 
 
@@ -104,8 +106,9 @@ def loaded_python() -> Iterator[LoadedPython]:
 
 
 @pytest.fixture
-def shared_fork_server(fork_servers: ForkServers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enclaves of the test get their workers from a fork server shared by all such tests, instead of one each."""
+def own_fork_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enclaves of the test start fork servers of their own, for tests of these and of what is left of them."""
     from codecall.sandbox.host import spawner
+    from tests.fork_servers import ForkServer
 
-    monkeypatch.setattr(spawner, "ForkServer", fork_servers)
+    monkeypatch.setattr(spawner, "ForkServer", ForkServer)

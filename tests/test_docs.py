@@ -42,8 +42,6 @@ from codecall.options import PluginOptions
 from codecall.presets import PRESET_NAMES, Preset, presets_folder
 from tests.loaded_python import LoadedPython
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 REPOSITORY = Path(__file__).parent.parent
 DOCS = REPOSITORY / "docs"
 FOLDERS = ("guide", "reference", "operations", "internals")

@@ -15,8 +15,6 @@ from fastmcp import Client, FastMCP
 from codecall import CodeCallPlugin
 from examples.crm.server import create_crm
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 FOLDER = Path(__file__).parent / "model_programs"
 
 

@@ -19,8 +19,6 @@ from codecall import CodeCallPlugin, tool_metadata
 from codecall.catalog.view import CatalogView
 from codecall.namespaces import MAX_NAMES
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 MANY = 5_000
 
 

@@ -13,8 +13,6 @@ from fastmcp.server.transforms import Namespace
 from codecall import CodeCallPlugin, OptionsError, RateLimitPlugin
 from codecall.plugin import CodeCallPlugin as DirectImport
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 NAMES = ["codecall:search", "codecall:describe", "codecall:invoke", "codecall:execute"]
 SCRIPT = "return (await callTool('answer', {})) + 1"
 

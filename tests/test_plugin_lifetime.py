@@ -14,9 +14,6 @@ from fastmcp import Client, FastMCP
 
 from codecall import CodeCallPlugin
 
-SHARED = pytest.mark.usefixtures("shared_fork_server")
-"""For tests that fork servers themselves are nothing to: starting one takes as long as many scripts."""
-
 
 def secure(**options: Any) -> CodeCallPlugin:
     """A plugin whose workers serve many scripts, whatever `CODECALL_VM_PRESET` says."""
@@ -74,7 +71,6 @@ async def test_workers_start_with_the_lifespan_and_end_with_it() -> None:
 
 
 @pytest.mark.parametrize("how", ["add_transform", "install", "decorator", "mounted", "mounted_twice"])
-@SHARED
 async def test_workers_start_with_the_lifespan_however_it_is_installed(how: str) -> None:
     plugin = secure()
     child = FastMCP("child")
@@ -101,7 +97,6 @@ async def test_workers_start_with_the_lifespan_however_it_is_installed(how: str)
     assert alive(before) == []
 
 
-@SHARED
 async def test_one_client_after_another() -> None:
     plugin = secure()
     server = make(plugin)
@@ -114,7 +109,6 @@ async def test_one_client_after_another() -> None:
     assert alive([*seen]) == []
 
 
-@SHARED
 async def test_clients_at_once_share_one_lifespan() -> None:
     plugin = secure()
     server = make(plugin)
@@ -124,7 +118,6 @@ async def test_clients_at_once_share_one_lifespan() -> None:
     assert alive(pids) == []
 
 
-@SHARED
 async def test_the_client_that_opened_the_lifespan_leaves_first() -> None:
     plugin = secure()
     server = make(plugin)
@@ -144,7 +137,6 @@ async def test_the_client_that_opened_the_lifespan_leaves_first() -> None:
     assert alive(seen) == []
 
 
-@SHARED
 async def test_without_a_lifespan_a_call_leaves_nothing_behind() -> None:
     plugin = secure()
     server = make(plugin)
@@ -153,7 +145,6 @@ async def test_without_a_lifespan_a_call_leaves_nothing_behind() -> None:
     assert alive([pid]) == []
 
 
-@SHARED
 async def test_without_a_lifespan_calls_that_overlap_share_workers() -> None:
     plugin = secure(pool={"max_workers": 2})
     server = make(plugin)
@@ -173,7 +164,6 @@ async def test_listing_and_looking_up_start_nothing() -> None:
     assert plugin.worker_pids == ()
 
 
-@SHARED
 async def test_a_plugin_added_to_a_running_server_works_and_is_cleaned_up() -> None:
     plugin = secure()
     server = FastMCP("late")
@@ -187,7 +177,6 @@ async def test_a_plugin_added_to_a_running_server_works_and_is_cleaned_up() -> N
     assert alive(pids) == []
 
 
-@SHARED
 async def test_two_servers_of_one_plugin_have_workers_of_their_own() -> None:
     plugin = secure()
     async with Client(make(plugin, "one")) as one:
@@ -218,7 +207,6 @@ def test_two_event_loops_at_once() -> None:
 
 
 @pytest.mark.parametrize("lifespan", [True, False])
-@SHARED
 async def test_a_cancelled_request_stops_its_tool_call_and_frees_the_worker(lifespan: bool) -> None:
     plugin = secure(pool={"max_workers": 1})
     server = make(plugin)
@@ -253,6 +241,7 @@ async def test_a_cancelled_request_stops_its_tool_call_and_frees_the_worker(life
     assert plugin.worker_pids == ()
 
 
+@pytest.mark.usefixtures("own_fork_server")
 async def test_a_worker_that_cannot_start_is_an_answer_and_the_server_goes_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

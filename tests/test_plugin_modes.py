@@ -10,8 +10,6 @@ from fastmcp import Client, FastMCP
 
 from codecall import CodeCallPlugin, tool_metadata
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 META = 4
 
 CASES = {

@@ -19,8 +19,6 @@ from fastmcp.utilities.tests import asgi_client
 
 from codecall import CodeCallPlugin, tool_metadata
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 Answer = dict[str, Any]
 
 

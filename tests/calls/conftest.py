@@ -130,8 +130,3 @@ def caller(mcp: FastMCP[Any]) -> Caller:
 def caller_of() -> type[Caller]:
     """For tests that need a server of their own."""
     return Caller
-
-
-@pytest.fixture(autouse=True)
-def workers_of_a_shared_fork_server(shared_fork_server: None) -> None:
-    """Starting one for each test would take longer than the tests."""

@@ -12,8 +12,6 @@ from fastmcp.server.middleware import Middleware
 from codecall import CodeCallPlugin
 from codecall.calls.fastmcp_internals import observes_calls
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 SCRIPT = "return await callTool('double', { number: 21 })"
 
 seen: list[str] = []

@@ -13,8 +13,3 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if heavy:
         config.hook.pytest_deselected(items=heavy)
         items[:] = [item for item in items if item not in heavy]
-
-
-@pytest.fixture(autouse=True)
-def workers_of_a_shared_fork_server(shared_fork_server: None) -> None:
-    """Starting one for each test would take longer than the tests."""

@@ -102,7 +102,7 @@ Cli = Callable[..., CommandResult]
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared_fork_server: None, anyio_backend: str) -> CommandLine:
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anyio_backend: str) -> CommandLine:
     home = tmp_path / "home"
     home.mkdir()
     folder = tmp_path / "work"

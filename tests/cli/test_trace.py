@@ -15,7 +15,7 @@ from tests.cli.conftest import LISTED, CommandLine
 
 
 @pytest.fixture
-async def records(tmp_path: Path, shared_fork_server: None) -> Path:
+async def records(tmp_path: Path) -> Path:
     """The record of two runs."""
     path = tmp_path / "audit.jsonl"
     what = tmp_path / "shop.json"

@@ -18,7 +18,7 @@ from fastmcp.utilities.types import Audio, Image
 from codecall.client import AZURE_DESCRIPTION_LIMIT, CodeCallClient
 from codecall.errors import CodeCallError, OptionsError
 
-pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("shared_fork_server")]
+pytestmark = [pytest.mark.anyio]
 
 
 def crm() -> FastMCP[Any]:

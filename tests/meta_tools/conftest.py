@@ -99,8 +99,3 @@ def shop() -> Shop:
 def make_shop() -> Callable[..., Shop]:
     """The server under options of the test's choice."""
     return Shop
-
-
-@pytest.fixture(autouse=True)
-def workers_of_a_shared_fork_server(shared_fork_server: None) -> None:
-    """Starting one for each test would take longer than the tests."""

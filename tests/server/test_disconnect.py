@@ -18,8 +18,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from codecall import CodeCallPlugin, RateLimitPlugin
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 SCRIPT = "await callTool('hold', {}); return 1"
 
 

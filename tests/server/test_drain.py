@@ -11,8 +11,6 @@ from fastmcp import Client, FastMCP
 
 from codecall import CodeCallPlugin, Enclave, OptionsError
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 HOLD = "console.log('before'); await callTool('hold', {}); return 1"
 
 

@@ -17,9 +17,6 @@ CLIENTS, RELOADS = 16, 3
 
 HOLD = "const held = await callTool('hold', {}); console.log('after'); return held"
 
-SHARED = pytest.mark.usefixtures("shared_fork_server")
-"""For tests that fork servers themselves are nothing to: starting one takes as long as many scripts."""
-
 
 class Server:
     """A server with a tool that waits, and one plugin."""
@@ -64,7 +61,6 @@ async def dead(pids: tuple[int, ...]) -> None:
                 pass
 
 
-@SHARED
 async def test_running_scripts_finish_under_the_old_options_and_new_ones_see_the_new() -> None:
     server = Server()
     async with Client(server.mcp) as client:
@@ -99,7 +95,6 @@ async def test_what_is_not_given_stays() -> None:
     assert server.plugin.options == options
 
 
-@SHARED
 async def test_tools_and_names_change() -> None:
     server = Server()
     async with Client(server.mcp) as client:
@@ -127,7 +122,6 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@SHARED
 async def test_wrong_options_change_nothing() -> None:
     server = Server()
     async with Client(server.mcp) as client:
@@ -141,6 +135,7 @@ async def test_wrong_options_change_nothing() -> None:
         assert (await execute(client, "return 1"))["result"] == 1
 
 
+@pytest.mark.usefixtures("own_fork_server")
 async def test_options_under_which_no_worker_lives_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server()
     async with Client(server.mcp) as client:
@@ -155,7 +150,6 @@ async def test_options_under_which_no_worker_lives_change_nothing(monkeypatch: p
         assert (await execute(client, "return 1"))["result"] == 1
 
 
-@SHARED
 async def test_a_server_without_a_lifespan() -> None:
     server = Server()
     run = asyncio.create_task(execute(server.mcp, HOLD))
@@ -207,7 +201,6 @@ async def test_many_clients_and_many_reloads_leave_nothing_behind() -> None:
     assert asyncio.all_tasks() - before == set()
 
 
-@SHARED
 async def test_a_reload_that_is_cancelled_changes_nothing_and_leaves_nothing() -> None:
     server = Server()
     async with Client(server.mcp) as client:
@@ -227,7 +220,6 @@ async def test_a_reload_that_is_cancelled_changes_nothing_and_leaves_nothing() -
         assert (await execute(client, "return 1"))["result"] == 1
 
 
-@SHARED
 async def test_reloads_at_once_and_from_another_event_loop() -> None:
     server = Server()
     async with Client(server.mcp) as client:

@@ -26,8 +26,3 @@ def make_listener(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Listener]:
         return Listener(monkeypatch, **options)
 
     return make
-
-
-@pytest.fixture(autouse=True)
-def workers_of_a_shared_fork_server(shared_fork_server: None) -> None:
-    """Starting one for each test would take longer than the tests."""

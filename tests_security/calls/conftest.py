@@ -64,8 +64,3 @@ def asked() -> type[Asked]:
 @pytest.fixture
 def install() -> Any:
     return installed
-
-
-@pytest.fixture(autouse=True)
-def workers_of_a_shared_fork_server(shared_fork_server: None) -> None:
-    """Starting one for each test would take longer than the tests."""

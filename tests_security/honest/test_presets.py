@@ -26,8 +26,6 @@ from codecall.sandbox.enclave import Enclave
 from codecall.testing import Program, mismatch, read_programs
 from tests_security.attacking import Canaries, as_far_as_there_is_a_jail, attacked
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 PROGRAMS: Final = [
     program for file in sorted(Path(__file__).parent.glob("*.script.js")) for program in read_programs(file)
 ]

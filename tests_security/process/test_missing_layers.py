@@ -18,7 +18,7 @@ PACKAGES = {"seccomp": "pyseccomp", "landlock": "landlock"}
 
 
 @pytest.fixture(params=PACKAGES)
-def lacking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def lacking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, own_fork_server: None) -> str:
     """The name of a layer that workers cannot have: the package for it cannot be loaded."""
     package = PACKAGES[request.param]
     program = (

@@ -13,8 +13,6 @@ from codecall.presets import PRESET_NAMES
 from codecall.sandbox.enclave import Enclave
 from tests_security.attacking import as_far_as_there_is_a_jail
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 # Each fills the heap in another way, and has let go of it when the clause runs
 EXHAUSTING = {
     "long texts": "const a = []; for (let i = 0; i < 4900; i++) a.push('x'.repeat(1e5) + i);",

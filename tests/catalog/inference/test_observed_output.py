@@ -34,8 +34,6 @@ from codecall.catalog.inference import (
 from codecall.catalog.inference.store import COLLECTION
 from codecall.errors import OptionsError
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 Answer = dict[str, Any]
 
 

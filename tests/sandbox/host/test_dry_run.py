@@ -13,8 +13,6 @@ from codecall import CodeCallPlugin, Enclave
 from codecall.sandbox.host.preflight import MAX_LOOKED_UP
 from codecall.sandbox.wire import MAX_LISTED
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 SCRIPT = """
 const { items } = await users.list({ limit: 5 });
 for (const item of items) {

@@ -16,7 +16,10 @@ from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.host import spawner
 from codecall.sandbox.host.spawner import ForkServer
 
-pytestmark = pytest.mark.skipif(not ForkServer.available(), reason="this system cannot fork from a fork server")
+pytestmark = [
+    pytest.mark.skipif(not ForkServer.available(), reason="this system cannot fork from a fork server"),
+    pytest.mark.usefixtures("own_fork_server"),
+]
 
 
 async def have_ended(*pids: int) -> bool:

@@ -59,11 +59,7 @@ PLAIN = {"max_workers": 1, "min_workers": 0, "fork_server": False}
 
 WAITING = "return await callTool('gate', {})"
 
-SHARED = pytest.mark.usefixtures("shared_fork_server")
-"""For tests that fork servers themselves are nothing to: starting one takes as long as many scripts."""
 
-
-@SHARED
 async def test_a_worker_is_reused_until_its_runs_are_used_up() -> None:
     async with Enclave("secure", worker_max_runs=2, pool={"min_workers": 1, "max_workers": 1}) as enclave:
         pids: list[int] = []
@@ -73,7 +69,6 @@ async def test_a_worker_is_reused_until_its_runs_are_used_up() -> None:
     assert pids[0] == pids[1] != pids[2] == pids[3]
 
 
-@SHARED
 async def test_nothing_is_left_for_the_next_script() -> None:
     async with Enclave("secure", pool={"max_workers": 1}) as enclave:
         first = await enclave.execute("const o = Object.assign(Array, {leak: 1}); return 1")
@@ -94,7 +89,6 @@ async def test_closing_leaves_no_process() -> None:
     assert isinstance(result.error, WorkerPoolDisposedError)
 
 
-@SHARED
 async def test_closing_ends_running_and_waiting_scripts() -> None:
     gate = Gate()
     results: list[ExecutionResult] = []
@@ -114,7 +108,6 @@ async def test_closing_ends_running_and_waiting_scripts() -> None:
     assert [result.error and result.error.code for result in results] == ["POOL_DISPOSED", "POOL_DISPOSED"]
 
 
-@SHARED
 async def test_the_queue_has_a_bound_and_a_wait_limit() -> None:
     gate = Gate()
     pool = {"max_workers": 1, "max_queue": 1, "queue_timeout_ms": 300}
@@ -141,7 +134,6 @@ async def test_the_queue_has_a_bound_and_a_wait_limit() -> None:
     assert results["first"].value == "opened"
 
 
-@SHARED
 async def test_many_scripts_share_few_workers() -> None:
     async with Enclave("secure", pool={"max_workers": 2}) as enclave:
         values: list[object] = []
@@ -159,7 +151,6 @@ async def test_many_scripts_share_few_workers() -> None:
         assert enclave.pool.size <= 2
 
 
-@SHARED
 async def test_cancelling_stops_the_script_and_its_calls() -> None:
     ended = anyio.Event()
     called = anyio.Event()
@@ -182,7 +173,6 @@ async def test_cancelling_stops_the_script_and_its_calls() -> None:
         assert enclave.pool.pids() != pids
 
 
-@SHARED
 async def test_cancelling_a_spinning_script() -> None:
     async with Enclave("secure", pool={"max_workers": 1}, timeout_ms=60_000) as enclave:
         assert (await enclave.execute("return 1")).success
@@ -194,7 +184,6 @@ async def test_cancelling_a_spinning_script() -> None:
         assert pid not in enclave.pool.pids()
 
 
-@SHARED
 async def test_a_waiter_that_gives_up_loses_no_worker() -> None:
     gate = Gate()
     async with Enclave("secure", pool={"max_workers": 1}) as enclave, anyio.create_task_group() as group:
@@ -208,7 +197,6 @@ async def test_a_waiter_that_gives_up_loses_no_worker() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-@SHARED
 async def test_a_killed_worker_is_replaced(number: signal.Signals) -> None:
     async with Enclave("secure", pool={"max_workers": 1}) as enclave:
 
@@ -224,7 +212,6 @@ async def test_a_killed_worker_is_replaced(number: signal.Signals) -> None:
         assert (await enclave.execute("return 1")).value == 1
 
 
-@SHARED
 async def test_an_idle_worker_that_died_is_noticed() -> None:
     async with Enclave("secure", pool={"max_workers": 1}) as enclave:
         assert (await enclave.execute("return 1")).success
@@ -271,7 +258,6 @@ async def test_a_worker_that_cannot_start(monkeypatch: pytest.MonkeyPatch) -> No
     assert result.error.hint
 
 
-@SHARED
 async def test_never_more_workers_than_allowed() -> None:
     gate = Gate()
     async with (
@@ -386,7 +372,6 @@ async def test_closing_while_the_first_worker_loads_harms_nobody_else() -> None:
     assert result.error.code == "POOL_DISPOSED"
 
 
-@SHARED
 async def test_descriptors_of_any_number_will_do() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4096)), hard))
@@ -404,7 +389,6 @@ async def test_descriptors_of_any_number_will_do() -> None:
 
 
 @pytest.mark.parametrize(("slice_s", "latest"), [(0.0, 3), (60.0, 5)])
-@SHARED
 async def test_one_owners_many_scripts_do_not_hold_up_anothers_for_longer_than_a_slice(
     slice_s: float, latest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

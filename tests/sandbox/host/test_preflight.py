@@ -15,8 +15,6 @@ from pydantic import BaseModel
 
 from codecall import CodeCallPlugin, Enclave
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 
 class Stage(Enum):
     OPEN = "open"

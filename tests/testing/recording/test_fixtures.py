@@ -7,10 +7,6 @@ from pathlib import Path
 
 import pytest
 
-# Loaded here, it need not be loaded again in each of the runs
-
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 pytest_plugins = ["pytester"]
 
 SERVER = """

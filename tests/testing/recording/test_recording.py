@@ -35,8 +35,6 @@ from codecall.testing.recording.cassette import (
 )
 from codecall.testing.recording.live import LiveBroker, LiveServerError
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 
 def call(name: str, value: object = None, /, **given: object) -> RecordedCall:
     return RecordedCall("tool", name, given, value)

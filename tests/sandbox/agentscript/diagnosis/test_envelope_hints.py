@@ -16,8 +16,6 @@ from codecall import CodeCallPlugin
 from codecall.envelopes import EXECUTE_SCHEMA, INVOKE_SCHEMA
 from codecall.errors import MAX_HINT
 
-pytestmark = pytest.mark.usefixtures("shared_fork_server")
-
 
 def crm() -> FastMCP:
     """A server with a few tools."""
