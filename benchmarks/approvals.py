@@ -1,6 +1,6 @@
 """What approvals cost: a script that needs none, with the option and without it, in turns; and runs that wait.
 
-    python benchmarks/approvals.py [--rounds N] [--waiting N] [--seconds S] [--json]
+    python benchmarks/approvals.py [--rounds N] [--waiting N] [--seconds S] [--rest S] [--json]
 
 The memory of runs that wait is what the server and its workers have for themselves (`Private` of `smaps_rollup`),
 less what they had while as many workers were idle; their processor time is that of all of them.
@@ -27,8 +27,6 @@ SCRIPT = "let n = 0; for (let i = 0; i < 10; i++) n += (await callTool('double',
 WAITING = (
     "await callTool('double', {n: 1}); try { await callTool('erase', {n: 2}) } catch (error) { return error.code }"
 )
-REST_S = 2.0
-"""Seconds in which workers get ready for the next script."""
 
 
 def create_server(approvals: Any, waiting: int = 8) -> tuple[FastMCP[Any], CodeCallPlugin]:
@@ -74,7 +72,7 @@ async def measure_scripts(rounds: int) -> dict[str, float]:
     return {name: round(statistics.median(taken[3:]), 3) for name, taken in times.items()}
 
 
-async def measure_waiting(waiting: int, seconds: float) -> dict[str, float]:
+async def measure_waiting(waiting: int, seconds: float, rest: float) -> dict[str, float]:
     """What so many runs cost while they wait."""
     before = after = 0
     idle_percent = waiting_percent = 0.0
@@ -104,14 +102,14 @@ async def measure_waiting(waiting: int, seconds: float) -> dict[str, float]:
             began = [await begin() for _ in range(waiting)]
             if not all(isinstance(each, InputRequiredResult) for each in began):
                 raise ValueError(f"some did not wait: {began}")
-            await asyncio.sleep(REST_S)
+            await asyncio.sleep(rest)
             if number:
                 after, workers = private_bytes(plugin), len(plugin.worker_pids)
                 waiting_percent = await processor_percent(plugin, seconds)
             for asked in began:
                 await end(asked)
             if not number:
-                await asyncio.sleep(REST_S)
+                await asyncio.sleep(rest)
                 before, idle_workers = private_bytes(plugin), len(plugin.worker_pids)
                 idle_percent = await processor_percent(plugin, seconds)
     return {
@@ -155,11 +153,13 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--waiting", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=5.0, help="for which processor time is counted")
+    parser.add_argument("--rest", type=float, default=2.0, help="in which workers get ready for the next script")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
 
     async def measure() -> dict[str, float]:
-        return {**await measure_scripts(options.rounds), **await measure_waiting(options.waiting, options.seconds)}
+        waiting = await measure_waiting(options.waiting, options.seconds, options.rest)
+        return {**await measure_scripts(options.rounds), **waiting}
 
     result = asyncio.run(measure())
     print(json.dumps(result) if options.json else "\n".join(f"{name:20} {value}" for name, value in result.items()))

@@ -54,13 +54,16 @@ NAMES = ("constant", "1 call", "10 calls in turn", "100 calls in turn", "a new s
 """Jobs of `vs_codemode.py` that are taken apart."""
 
 BATCHES = 10
-"""Batches of each stage; the least of them counts."""
+"""Most batches of each stage; the least of them counts."""
+
+FIRST = 20
+"""Most requests before those that count: the first start workers."""
 
 
 def least_ms(rounds: int, stage: Callable[[], object]) -> float:
     """Processor time of one stage, in milliseconds."""
     best = float("inf")
-    for _ in range(BATCHES):
+    for _ in range(min(BATCHES, rounds)):
         began = time.process_time()
         for _ in range(max(1, rounds // BATCHES)):
             stage()
@@ -71,7 +74,7 @@ def least_ms(rounds: int, stage: Callable[[], object]) -> float:
 async def least_ms_of_requests(rounds: int, request: Callable[[], Awaitable[object]]) -> float:
     """The same for a request to a server of this process."""
     best = float("inf")
-    for _ in range(BATCHES):
+    for _ in range(min(BATCHES, rounds)):
         began = time.process_time()
         for _ in range(max(1, rounds // BATCHES)):
             await request()
@@ -127,8 +130,7 @@ async def server_stages(job: Job, tools: int, rounds: int) -> dict[str, float]:
     CodeCallPlugin.init().install(server)
     async with Client(server) as client, Client(plain) as plain_client:
         script = job.numbered(0)[1]
-        # The first requests start workers.
-        for _ in range(20):
+        for _ in range(min(FIRST, rounds)):
             await client.call_tool("codecall:execute", {"script": script})
         return {
             "direct call": await least_ms_of_requests(rounds, lambda: plain_client.call_tool("items_get", {"id": 1})),
@@ -142,10 +144,10 @@ PACKAGES = ("codecall", "fastmcp", "mcp", "pydantic")
 """Packages whose functions are counted apart; all others, Python's own too, are one more."""
 
 COUNTED = 50
-"""Requests of each kind whose functions are counted."""
+"""Most requests of each kind whose functions are counted."""
 
 
-async def count_functions(job: Job, tools: int) -> dict[str, dict[str, int]]:
+async def count_functions(job: Job, tools: int, rounds: int) -> dict[str, dict[str, int]]:
     """How many functions a request calls, by package: a direct call, and the execution of the job's script."""
     server, plain = build("shop", tools), build("plain", tools)
     CodeCallPlugin.init().install(server)
@@ -157,24 +159,24 @@ async def count_functions(job: Job, tools: int) -> dict[str, dict[str, int]]:
         }
         counts: dict[str, dict[str, int]] = {}
         for kind, request in kinds.items():
-            for _ in range(20):
+            for _ in range(min(FIRST, rounds)):
                 await request()
             with cProfile.Profile() as profile:
-                for _ in range(COUNTED):
+                for _ in range(counted := min(COUNTED, rounds)):
                     await request()
-            counts[kind] = functions_by_package(profile)
+            counts[kind] = functions_by_package(profile, counted)
         return counts
 
 
-def functions_by_package(profile: cProfile.Profile) -> dict[str, int]:
-    """The calls of a profile, of one request, by the package of what was called; all of them last."""
+def functions_by_package(profile: cProfile.Profile, requests: int) -> dict[str, int]:
+    """The calls of a profile of so many requests, for one of them and by the package of what was called; all last."""
     counts: Counter[str] = Counter()
     statistics: dict[tuple[str, int, str], tuple[int, int, float, float, object]] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
     for (file, _, _), (_, calls, *_) in statistics.items():
         parts = Path(file).parts
         package = next((name for name in PACKAGES if name in parts[-8:]), "others")
         counts[package] += calls
-    shares = {name: round(counts[name] / COUNTED) for name in (*PACKAGES, "others")}
+    shares = {name: round(counts[name] / requests) for name in (*PACKAGES, "others")}
     return shares | {"all": sum(shares.values())}
 
 
@@ -200,7 +202,7 @@ def main() -> int:
     if arguments.functions:
         counts: dict[str, dict[str, int]] = {}
         for job in chosen:
-            counts |= asyncio.run(count_functions(job, arguments.tools))
+            counts |= asyncio.run(count_functions(job, arguments.tools, arguments.rounds))
         if arguments.json:
             print(json.dumps(counts, indent=2))
         else:

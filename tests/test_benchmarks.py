@@ -58,9 +58,8 @@ def test_starlark_is_measured_beside_javascript(loaded_python: LoadedPython):
 
 
 def test_approvals_and_runs_that_wait_are_measured(loaded_python: LoadedPython):
-    measured = json.loads(
-        run(loaded_python, "benchmarks/approvals.py", "--rounds", "1", "--waiting", "2", "--seconds", "0.1", "--json")
-    )
+    words = ["--rounds", "1", "--waiting", "2", "--seconds", "0.1", "--rest", "0", "--json"]
+    measured = json.loads(run(loaded_python, "benchmarks/approvals.py", *words))
     assert (measured["waiting"], measured["workers"]) == (2, 2)
     assert min(measured["off_ms"], measured["on_ms"]) > 0
 
@@ -78,7 +77,8 @@ def test_stages_are_taken_apart(loaded_python: LoadedPython):
 
 
 def test_functions_of_requests_are_counted(loaded_python: LoadedPython):
-    counts = json.loads(run(loaded_python, "benchmarks/stages.py", "--functions", "--tools", "2", "--json"))
+    words = ["--functions", "--rounds", "1", "--tools", "2", "--json"]
+    counts = json.loads(run(loaded_python, "benchmarks/stages.py", *words))
     assert counts["direct call"]["codecall"] == 0 < counts["constant"]["codecall"] < counts["1 call"]["codecall"]
     assert all(sum(each.values()) == 2 * each["all"] for each in counts.values())
 
@@ -87,7 +87,7 @@ async def test_the_lag_of_the_event_loop_is_measured(loaded_python: LoadedPython
     monkeypatch.setattr(sys, "executable", loaded_python.executable)
     work = {job.name: job for job in loop_lag.jobs() if job.call is not None}
     worst: dict[str, float] = {}
-    async with Client(loop_lag.transport(loop_lag.MANY_TOOLS, codecall=True)) as client:
+    async with Client(loop_lag.transport(50, codecall=True)) as client:
         for job in sorted(work.values(), key=lambda job: job.when):
             worst[job.name] = (await loop_lag.lag_of(client, job.call, job.status))["worst"]
     assert len(worst) == 5
