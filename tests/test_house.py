@@ -438,14 +438,7 @@ SERVE = """
 """A server that lists its tools, runs a script, and searches."""
 
 
-@pytest.mark.parametrize(
-    "code", ["from codecall import CodeCallPlugin", "from codecall import CodeCallPlugin; CodeCallPlugin.init()"]
-)
-def test_the_plugin_loads_nothing_that_only_some_requests_need(code: str):
-    assert loaded_by(code) & {*SEARCH, *RARE, *ENGINE} == set()
-
-
-def test_a_server_without_searches_loads_nothing_of_search():
+def test_a_server_loads_nothing_that_only_some_requests_need():
     loaded = loaded_by("QUERIES = []" + textwrap.dedent(SERVE))
     assert loaded & {*SEARCH, *RARE, *ENGINE} == set()
 

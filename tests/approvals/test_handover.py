@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from mcp import MCPError
 
 from codecall.approvals import handover
 from tests.approvals.conftest import ALL, DENY, ONCE, SEVERAL, Office, Person, Raw
+from tests.loaded_python import LoadedPython
 from tests.redis_server import RedisServer
 
 pytestmark = pytest.mark.anyio
@@ -244,7 +244,7 @@ mcp.run(show_banner=False)
 
 
 async def test_the_run_of_a_process_that_was_killed_goes_on_in_another_over_stdio(
-    redis: RedisServer, tmp_path: Path
+    redis: RedisServer, loaded_python: LoadedPython, tmp_path: Path
 ) -> None:
     program = tmp_path / "server.py"
     program.write_text(SERVER, encoding="utf-8")
@@ -253,7 +253,7 @@ async def test_the_run_of_a_process_that_was_killed_goes_on_in_another_over_stdi
     script["script"] += "return pids"
 
     def transport() -> PythonStdioTransport:
-        return PythonStdioTransport(program, python_cmd=sys.executable, keep_alive=False, env=environment)
+        return PythonStdioTransport(program, python_cmd=loaded_python.executable, keep_alive=False, env=environment)
 
     handler = Person(ONCE).answer
     async with Client(transport(), mode=MODERN, elicitation_handler=handler) as client:

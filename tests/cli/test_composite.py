@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import CommandLine
+from tests.loaded_python import LoadedPython
 
 SERVER = """
 from fastmcp import FastMCP
@@ -46,13 +46,13 @@ steps:
 
 
 @pytest.fixture
-def configured(cli: CommandLine) -> CommandLine:
+def configured(cli: CommandLine, loaded_python: LoadedPython) -> CommandLine:
     """A configuration with one server and one composite tool."""
     server = cli.write("server.py", SERVER)
     cli.write("workflows/twice.yaml", FLOW)
     cli.write(
         "codecall.toml",
-        f"[servers.math]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps([str(server)])}\n"
+        f"[servers.math]\ncommand = {json.dumps(loaded_python.executable)}\nargs = {json.dumps([str(server)])}\n"
         '[composite_tools]\npaths = ["workflows"]\n',
     )
     assert cli("trust").code == 0

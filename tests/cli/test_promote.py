@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from fastmcp.exceptions import ToolError
 from codecall import CodeCallPlugin, JsonLinesSink
 from codecall.composite.reading import read_definitions
 from tests.cli.conftest import CommandLine
+from tests.loaded_python import LoadedPython
 
 STOCK = {"tea": 4, "mug": 0, "cup": 9}
 
@@ -83,7 +83,7 @@ def run_ids(file: Path) -> list[str]:
     ("script", "suffix"),
     [(JAVASCRIPT, ".js"), (TYPED, ".js"), (f"```js\n{JAVASCRIPT}```\n", ".js"), (STARLARK, ".star")],
 )
-def test_a_run_becomes_a_tool_with_a_test(cli: CommandLine, script: str, suffix: str):
+def test_a_run_becomes_a_tool_with_a_test(cli: CommandLine, loaded_python: LoadedPython, script: str, suffix: str):
     records = cli.folder / "audit.jsonl"
     answer = recorded(records, script)[0]["result"]
     words = ("--name", "much", "--description", "What there is much of", "--parameter", "kind=kitchen")
@@ -98,7 +98,7 @@ def test_a_run_becomes_a_tool_with_a_test(cli: CommandLine, script: str, suffix:
     assert "kitchen" not in body
     assert ("codecallContext.kind" if suffix == ".js" else "shop_items(kind = kind)") in body
 
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
+    command = [loaded_python.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
     tested = subprocess.run(command, cwd=cli.folder, capture_output=True, text=True, check=False, timeout=120)
     assert "1 passed" in tested.stdout, tested.stdout
 
@@ -115,14 +115,14 @@ def test_a_run_becomes_a_tool_with_a_test(cli: CommandLine, script: str, suffix:
     assert asyncio.run(served()) == answer
 
 
-def test_a_change_of_the_script_fails_its_test(cli: CommandLine):
+def test_a_change_of_the_script_fails_its_test(cli: CommandLine, loaded_python: LoadedPython):
     records = cli.folder / "audit.jsonl"
     recorded(records, JAVASCRIPT)
     result = cli("promote", *run_ids(records), "--records", str(records), "--name", "much")
     assert result.code == 0, result.err
     script = cli.folder / "much.js"
     script.write_text(script.read_text(encoding="utf-8").replace("from: -1", "from: 1"), encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_much.py"]
+    command = [loaded_python.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_much.py"]
     tested = subprocess.run(command, cwd=cli.folder, capture_output=True, text=True, check=False, timeout=120)
     assert "1 failed" in tested.stdout, tested.stdout
 

@@ -12,6 +12,8 @@ from fastmcp.client.transports import PythonStdioTransport
 from fastmcp.exceptions import ToolError
 from mcp import MCPError
 
+from tests.loaded_python import LoadedPython
+
 SERVER = """
 import os, signal
 from pathlib import Path
@@ -46,18 +48,18 @@ mcp.run(show_banner=False)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the run counts as running until its time is up")
-async def test_a_run_goes_on_on_another_server(tmp_path: Path):
+async def test_a_run_goes_on_on_another_server(loaded_python: LoadedPython, tmp_path: Path):
     script = tmp_path / "server.py"
     script.write_text(SERVER, encoding="utf-8")
     (tmp_path / "runs").mkdir()
-    transport = PythonStdioTransport(script, python_cmd=sys.executable, keep_alive=False)
+    transport = PythonStdioTransport(script, python_cmd=loaded_python.executable, keep_alive=False)
     with pytest.raises((MCPError, ToolError, RuntimeError)):
         async with Client(transport) as client:
             await client.call_tool("flow", {})
     # The record of a call is written before the next step begins.
     records = "".join(file.read_text(encoding="utf-8") for file in (tmp_path / "runs").rglob("*") if file.is_file())
     run_id = re.findall(r"run_[0-9a-f]{32}", records)[0]
-    async with Client(PythonStdioTransport(script, python_cmd=sys.executable, keep_alive=False)) as client:
+    async with Client(PythonStdioTransport(script, python_cmd=loaded_python.executable, keep_alive=False)) as client:
         result = await client.call_tool("flow", {"resumeFrom": run_id})
     assert result.data == "bc"
     assert (tmp_path / "calls").read_text(encoding="utf-8").split() == ["a", "b", "b", "bc"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from mcp_types import ToolListChangedNotification
 from codecall.errors import OptionsError
 from codecall.gateway.config.load import read_config
 from codecall.gateway.gateway import Gateway
+from tests.loaded_python import LoadedPython
 
 SERVER = """
 from fastmcp import FastMCP
@@ -38,13 +38,13 @@ steps:
 """
 
 
-def configuration(folder: Path, mode: str) -> Path:
+def configuration(folder: Path, mode: str, python: LoadedPython) -> Path:
     """A configuration with one server and one composite tool."""
     (folder / "server.py").write_text(SERVER, encoding="utf-8")
     (folder / "workflows").mkdir()
     (folder / "workflows" / "twice.yaml").write_text(FLOW, encoding="utf-8")
     file = folder / "codecall.toml"
-    command, args = json.dumps(sys.executable), json.dumps([str(folder / "server.py")])
+    command, args = json.dumps(python.executable), json.dumps([str(folder / "server.py")])
     file.write_text(
         f'cache_dir = false\n[servers.math]\ncommand = {command}\nargs = {args}\n[expose]\nmode = "{mode}"\n'
         '[composite_tools]\npaths = ["workflows"]\n[codecall.pool]\nmin_workers = 0\n',
@@ -54,8 +54,8 @@ def configuration(folder: Path, mode: str) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["always", "auto", "never"])
-async def test_they_are_listed_and_run(tmp_path: Path, mode: str):
-    gateway = Gateway(read_config(configuration(tmp_path, mode)).options)
+async def test_they_are_listed_and_run(loaded_python: LoadedPython, tmp_path: Path, mode: str):
+    gateway = Gateway(read_config(configuration(tmp_path, mode, loaded_python)).options)
     async with gateway, Client(gateway.server) as client:
         listed = {tool.name: tool for tool in await client.list_tools()}
         assert "twice" in listed
@@ -68,8 +68,8 @@ async def test_they_are_listed_and_run(tmp_path: Path, mode: str):
 
 
 @pytest.mark.parametrize("mode", ["always", "never"])
-async def test_definitions_are_watched(tmp_path: Path, mode: str):
-    file = configuration(tmp_path, mode)
+async def test_definitions_are_watched(loaded_python: LoadedPython, tmp_path: Path, mode: str):
+    file = configuration(tmp_path, mode, loaded_python)
     heard = asyncio.Event()
 
     async def on_message(message: object) -> None:
@@ -77,7 +77,7 @@ async def test_definitions_are_watched(tmp_path: Path, mode: str):
             heard.set()
 
     arguments = ["-m", "codecall.cli", "serve", "--config", str(file), "--watch"]
-    transport = StdioTransport(sys.executable, arguments, keep_alive=False)
+    transport = StdioTransport(loaded_python.executable, arguments, keep_alive=False)
     async with Client(transport, mode="legacy", message_handler=on_message) as client, asyncio.timeout(60):
         while "twice" not in [tool.name for tool in await client.list_tools()]:
             await heard.wait()
@@ -90,8 +90,8 @@ async def test_definitions_are_watched(tmp_path: Path, mode: str):
             heard.clear()
 
 
-async def test_a_path_that_is_not_there(tmp_path: Path):
-    file = configuration(tmp_path, "always")
+async def test_a_path_that_is_not_there(loaded_python: LoadedPython, tmp_path: Path):
+    file = configuration(tmp_path, "always", loaded_python)
     file.write_text(file.read_text(encoding="utf-8").replace('"workflows"', '"nowhere"'), encoding="utf-8")
     with pytest.raises(OptionsError, match="there is no file or folder"):
         Gateway(read_config(file).options)

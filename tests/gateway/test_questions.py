@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -19,10 +17,8 @@ from codecall import CodeCallPlugin
 from codecall.gateway.config.options import StdioServer
 from codecall.gateway.upstream.server import Backend
 from tests.approvals.conftest import run
-from tests.gateway.backends import result_text, serve_components
+from tests.gateway.backends import plain_server, result_text, serve_components
 
-ASKING = Path(__file__).parent / "servers" / "asking.py"
-PLAIN = Path(__file__).parent / "servers" / "plain.py"
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
 HELLO = [{"role": "user", "content": {"type": "text", "text": "Hi"}}]
 RAW: dict[str, dict[str, Any]] = {
@@ -57,17 +53,24 @@ class Home:
         return Client(server, **{"mode": mode, "roots": ["file:///srv"], **offers, **options})
 
 
-@asynccontextmanager
-async def gateway(server_era: str, *, sampling: bool = True, scripts: bool = False) -> AsyncGenerator[FastMCP[Any]]:
-    """A server with the tools of one behind it, which speaks the old or the new era."""
-    program = PLAIN if server_era == "old" else ASKING
-    backend = Backend("door", StdioServer(command=sys.executable, args=(str(program),), sampling=sampling))
-    async with serve_components(backend) as server, Client(server, mode="auto") as first:
-        if server_era == "new":
-            await first.call_tool("pid", {})  # the first client decides which era is spoken
-        if scripts:
-            CodeCallPlugin.init(approvals=[], pool={"min_workers": 0}).install(server)
-        yield server
+Gateway = Callable[..., AbstractAsyncContextManager[FastMCP[Any]]]
+
+
+@pytest.fixture
+def gateway(asking_server: Callable[..., StdioServer]) -> Gateway:
+    """Makes a server with the tools of one behind it, which speaks the old or the new era."""
+
+    @asynccontextmanager
+    async def make(server_era: str, *, sampling: bool = True, scripts: bool = False) -> AsyncGenerator[FastMCP[Any]]:
+        behind = (plain_server if server_era == "old" else asking_server)(sampling=sampling)
+        async with serve_components(Backend("door", behind)) as server, Client(server, mode="auto") as first:
+            if server_era == "new":
+                await first.call_tool("pid", {})  # the first client decides which era is spoken
+            if scripts:
+                CodeCallPlugin.init(approvals=[], pool={"min_workers": 0}).install(server)
+            yield server
+
+    return make
 
 
 def call(server_era: str, what: str) -> tuple[str, dict[str, Any]]:
@@ -80,7 +83,9 @@ def call(server_era: str, what: str) -> tuple[str, dict[str, Any]]:
 @CLIENTS
 @SERVERS
 @WHAT
-async def test_a_script_goes_on_where_a_tool_has_asked(client_era: str, server_era: str, what: str, said: str) -> None:
+async def test_a_script_goes_on_where_a_tool_has_asked(
+    gateway: Gateway, client_era: str, server_era: str, what: str, said: str
+) -> None:
     home, (tool, arguments) = Home(), call(server_era, what)
     script = f"return await callTool({json.dumps(tool)}, {json.dumps(arguments)})"
     async with gateway(server_era, scripts=True) as server, home.client(server, client_era) as client:
@@ -95,7 +100,9 @@ async def test_a_script_goes_on_where_a_tool_has_asked(client_era: str, server_e
 @CLIENTS
 @SERVERS
 @WHAT
-async def test_a_tool_that_a_client_calls_itself(client_era: str, server_era: str, what: str, said: str) -> None:
+async def test_a_tool_that_a_client_calls_itself(
+    gateway: Gateway, client_era: str, server_era: str, what: str, said: str
+) -> None:
     home, (tool, arguments) = Home(), call(server_era, what)
     async with gateway(server_era) as server, home.client(server, client_era) as client:
         text = result_text(await client.call_tool(tool, arguments))
@@ -109,7 +116,7 @@ async def test_a_tool_that_a_client_calls_itself(client_era: str, server_era: st
 @SERVERS
 @pytest.mark.parametrize("scripts", [False, True])
 async def test_no_server_uses_a_clients_model_unless_its_options_say_so(
-    client_era: str, server_era: str, scripts: bool
+    gateway: Gateway, client_era: str, server_era: str, scripts: bool
 ) -> None:
     home, (tool, arguments) = Home(), call(server_era, "model")
     async with (
@@ -131,7 +138,7 @@ async def test_no_server_uses_a_clients_model_unless_its_options_say_so(
 @SERVERS
 @WHAT
 async def test_a_client_that_offers_nothing_is_not_asked(
-    client_era: str, server_era: str, what: str, said: str
+    gateway: Gateway, client_era: str, server_era: str, what: str, said: str
 ) -> None:
     tool, arguments = call(server_era, what)
     script = f"return await callTool({json.dumps(tool)}, {json.dumps(arguments)})"

@@ -92,7 +92,9 @@ def test_over_stdio_with_and_without_kept_listings(loaded_python: LoadedPython, 
     assert answers[1][2]["result"]["structuredContent"]["result"] == {"tool": "get_customer_5", "id": "7"}
 
 
-def test_what_auto_has_chosen_is_said_once_with_the_reason(tmp_path: Path, ended: list[Served]):
+def test_what_auto_has_chosen_is_said_once_with_the_reason(
+    loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]
+):
     cases = (
         (30, (), "Clients list the servers' 30 tools, and not CodeCall's four: the tools' definitions take about "),
         (300, (), "Clients list CodeCall's four tools in place of 300 tools: the tools' definitions would take about "),
@@ -103,7 +105,7 @@ def test_what_auto_has_chosen_is_said_once_with_the_reason(tmp_path: Path, ended
         folder.mkdir()
         server = {"command": sys.executable, "args": ["-IS", str(SERVER), "alpha", str(tools)]}
         (folder / "mcp.json").write_text(json.dumps({"mcpServers": {"alpha": server}}))
-        served = Served(sys.executable, folder, *words)
+        served = Served(loaded_python.executable, folder, *words)
         ended.append(served)
         served.say(initialize(), INITIALIZED, request(2, "tools/call", CALL))
         served.hear(2)
@@ -112,8 +114,10 @@ def test_what_auto_has_chosen_is_said_once_with_the_reason(tmp_path: Path, ended
         assert logged.count("\n") == (1 if chosen else 0)
 
 
-def test_runs_leave_pages_where_nothing_keeps_a_record(tmp_path: Path, ended: list[Served]):
-    served = Served(sys.executable, tmp_path, "--expose", "always", "--traces", str(tmp_path / "pages"))
+def test_runs_leave_pages_where_nothing_keeps_a_record(
+    loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]
+):
+    served = Served(loaded_python.executable, tmp_path, "--expose", "always", "--traces", str(tmp_path / "pages"))
     ended.append(served)
     script = "return await alpha.get_customer_5({ id: '7' })"
     call = {"name": "codecall_execute", "arguments": {"script": script}}

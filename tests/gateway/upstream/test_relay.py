@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -313,11 +313,7 @@ async def test_clients_of_both_eras_share_a_server_that_knows_one() -> None:
         assert len(pids) == 1
 
 
-ASKING = Path(__file__).parent.parent / "servers" / "asking.py"
-
-
-def asking_server(**options: Any) -> StdioServer:
-    return StdioServer(command=sys.executable, args=(str(ASKING),), **options)
+AskingServer = Callable[..., StdioServer]
 
 
 async def who(message: str, *_more: Any) -> Any:
@@ -325,7 +321,9 @@ async def who(message: str, *_more: Any) -> Any:
 
 
 @pytest.mark.parametrize("per_client", [False, True])
-async def test_a_program_has_one_process_whatever_the_era_of_its_clients(per_client: bool) -> None:
+async def test_a_program_has_one_process_whatever_the_era_of_its_clients(
+    asking_server: AskingServer, per_client: bool
+) -> None:
     backend = Backend("door", asking_server(per_client=per_client))
     async with (
         serve_components(backend) as server,
@@ -343,7 +341,9 @@ async def test_a_program_has_one_process_whatever_the_era_of_its_clients(per_cli
             assert "door" in [tool.name for tool in (await backend.fetch_listing()).tools]
 
 
-async def test_a_client_of_the_handshake_era_is_asked_what_a_server_asks_in_its_answer() -> None:
+async def test_a_client_of_the_handshake_era_is_asked_what_a_server_asks_in_its_answer(
+    asking_server: AskingServer,
+) -> None:
     async with (
         serve_components(Backend("door", asking_server())) as server,
         Client(server, mode="auto") as first,
@@ -361,7 +361,9 @@ async def test_a_client_of_the_handshake_era_is_asked_what_a_server_asks_in_its_
 
 @pytest.mark.parametrize("first", ["legacy", "auto"])
 @pytest.mark.parametrize("handshake", [True, False])
-async def test_the_first_client_decides_which_version_a_program_speaks(first: str, handshake: bool) -> None:
+async def test_the_first_client_decides_which_version_a_program_speaks(
+    asking_server: AskingServer, first: str, handshake: bool
+) -> None:
     async with (
         serve_components(Backend("door", asking_server(handshake=handshake))) as server,
         Client(server, mode=first, elicitation_handler=who) as client,
@@ -372,7 +374,7 @@ async def test_the_first_client_decides_which_version_a_program_speaks(first: st
         assert (result_text(answer) == "hello Ann") is (handshake or first == "legacy")
 
 
-async def test_a_listing_goes_on_where_a_client_has_the_program_started_anew() -> None:
+async def test_a_listing_goes_on_where_a_client_has_the_program_started_anew(asking_server: AskingServer) -> None:
     backend = Backend("door", asking_server())
     async with serve_components(backend) as server, Client(server, mode="legacy") as client:
         pid, listing, _ = await asyncio.gather(
