@@ -290,6 +290,8 @@ class CodeCallPlugin(CatalogTransform):
                     return
             else:
                 new = await old.with_options(self._lifetime, changed)
+                if old.runtime.approvals is None and (asking := new.runtime.approvals) is not None:
+                    self._flushing.add_first(asking.rounds)
                 self._now, self._composites = new, composites
                 await self._lifetime.retire(old.runtime.enclaves)
         for notifier in tuple(self._notifiers):

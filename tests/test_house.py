@@ -126,7 +126,7 @@ HOUSE = {
     "results": Row(f"{SHARED} catalog.inference", "fastmcp msgspec"),
     "calls": Row(f"{SHARED} catalog ratelimit telemetry", f"{MCP} anyio msgspec pydantic"),
     "approvals": Row(
-        f"{SHARED} approvals audit.recorder catalog.entries calls.conversion",
+        f"{SHARED} approvals audit.recorder catalog.entries calls.clock calls.conversion",
         f"{MCP} anyio jsonschema msgspec platformdirs referencing",
     ),
     "extraction.options": Row("option_base", "pydantic"),
@@ -139,7 +139,7 @@ HOUSE = {
         f"{MCP} anyio docket fastmcp_tasks msgspec pydantic uncalled_for",
     ),
     "composite": Row(
-        f"{SHARED} audit calls catalog meta_tools resume server telemetry",
+        f"{SHARED} approvals.asking approvals.gate audit calls catalog meta_tools resume server telemetry",
         f"{MCP} anyio gotpl jsonschema msgspec pydantic",
     ),
     "plugin": Row(

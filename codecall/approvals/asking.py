@@ -92,6 +92,10 @@ class Unanswered(Exception):  # noqa: N818 - named for what the person did
     """Nobody answered: the client cannot ask, or the person dismissed the question."""
 
 
+class TooManyWait(Unanswered):
+    """The question is not asked: as many runs as may wait for a person do."""
+
+
 class Channel(Protocol):
     """A way to the person at the client."""
 

@@ -22,11 +22,21 @@ from typing import Any, Final, Literal, TypeVar
 
 from anyio import to_thread
 from fastmcp import Context
-from mcp_types import ElicitRequest, InputRequest, InputRequiredResult, InputResponses
+from mcp_types import ElicitRequest, ElicitResult, InputRequest, InputRequiredResult, InputResponses
 
 from codecall.approvals import ahead
 from codecall.approvals.approver import call_approver
-from codecall.approvals.asking import ANSWERS, Channel, Unanswered, can_answer, form_for, form_of, read_answer
+from codecall.approvals.asking import (
+    ANSWERS,
+    Channel,
+    TooManyWait,
+    Unanswered,
+    can_answer,
+    can_elicit,
+    form_for,
+    form_of,
+    read_answer,
+)
 from codecall.approvals.desk import in_thread
 from codecall.approvals.flows import NO_FLOW, FlowRules, FlowRuling, ValueFlow
 from codecall.approvals.grants import GrantKey
@@ -45,6 +55,7 @@ from codecall.approvals.request import (
 )
 from codecall.approvals.rounds import CHANNEL
 from codecall.approvals.rules import NO_RULE
+from codecall.calls.clock import OUTER_CLOCKS, all_stopped
 from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import CallRecord, ExecutionResult
@@ -98,6 +109,7 @@ class CallGate(RunObserver):
         "_service",
         "_turn",
         "given",
+        "notes",
     )
 
     def __init__(
@@ -111,6 +123,7 @@ class CallGate(RunObserver):
         others: Channel | None = None,
         flow: ValueFlow | None = None,
         given: GivenAnswers | None = None,
+        notes: dict[str, str] | None = None,
     ) -> None:
         self._service = service
         self._flow = flow
@@ -132,6 +145,8 @@ class CallGate(RunObserver):
         self._foresight = ahead.Foresight()
         self.given = given
         """What another instance has kept of this run."""
+        self.notes = notes if notes is not None else {}
+        """What the run wants to know on whatever instance it goes on, as texts."""
         for grant in given.run.grants if given is not None else ():
             grant_key = GrantKey(identity.caller, identity.session, identity.run_id, grant.tool, grant.version)
             self._grant(grant_key, match=grant.match, calls=grant.calls_left, expires=grant.expires)
@@ -268,9 +283,7 @@ class CallGate(RunObserver):
                 return None
             self._asked += 1
             request = ApprovalRequest(entry.name, server, {}, 0, identity.caller, identity.run_id)
-            async with contextlib.AsyncExitStack() as stack:
-                if not self._batches:
-                    await stack.enter_async_context(self._turn)
+            async with self._own_turn():
                 try:
                     answer = await self._wait(request, question())
                 except Unanswered:
@@ -279,6 +292,32 @@ class CallGate(RunObserver):
                 return None
             answers[name] = answer
         return answers
+
+    async def elicit(self, message: str, schema: Mapping[str, Any], *, identity: str, wait_s: float) -> ElicitResult:
+        """Show the person at the client a form that the operator has written, and wait for the answer.
+
+        Args:
+            message: Its text.
+            schema: Its fields.
+            identity: What the question is about, the same if it is asked again.
+            wait_s: Seconds that it may wait.
+
+        Raises:
+            Unanswered: nobody can be asked now.
+            TimeoutError: nobody answers in time.
+        """
+        if not can_elicit(self._context):
+            raise Unanswered("this client does not support elicitation")
+        if (channel := self._others) is None:
+            raise Unanswered("what it is called by passes no questions on to the client")
+        async with self._own_turn():
+            return await self._wait_for(
+                channel.elicit(message, schema, identity), wait_s, "waits for a person's answer"
+            )
+
+    def _own_turn(self) -> contextlib.AbstractAsyncContextManager[object]:
+        """Held while a question is open, where the client is asked one after the other."""
+        return contextlib.nullcontext() if self._batches else self._turn
 
     def _question(
         self, tool: str, server: str, asked_for: InputRequest
@@ -407,24 +446,37 @@ class CallGate(RunObserver):
         return decision
 
     async def _wait(self, request: ApprovalRequest, answer: Awaitable[T]) -> T:
-        """Wait for an answer while the clock of the run stands still, and say so to the client.
+        """The answer about a call.
 
         Raises:
             ApprovalRequiredError: too many runs wait, or none comes in time.
         """
-        options = self._service.options
-        with self._service.wait(self._identity.run_id) as free, self._clock.stopped():
+        wait_s = self._service.options.wait_s
+        try:
+            return await self._wait_for(answer, wait_s, "waits for a person's approval")
+        except TooManyWait as reason:
+            raise self._required(request, str(reason)) from None
+        except TimeoutError:
+            raise self._required(request, f"nobody answered within {wait_s:g} s") from None
+
+    async def _wait_for(self, answer: Awaitable[T], wait_s: float, doing: str) -> T:
+        """Wait for an answer while the clocks of the run, and of the calls that it is inside of, stand still, and say
+        so to the client.
+
+        Raises:
+            TooManyWait: it is not waited for.
+            TimeoutError: none comes in time.
+        """
+        service = self._service
+        with service.wait(self._identity.run_id) as free, self._clock.stopped(), all_stopped(OUTER_CLOCKS.get()):
             if not free:
                 if inspect.iscoroutine(answer):
                     answer.close()
-                raise self._required(request, f"{options.max_waiting} runs wait for a person already")
+                raise TooManyWait(f"{service.options.max_waiting} runs wait for a person already")
             with contextlib.suppress(Exception):
-                await self._context.report_progress(0, 1, "waits for a person's approval")
-            try:
-                async with asyncio.timeout(options.wait_s):
-                    return await answer
-            except TimeoutError:
-                raise self._required(request, f"nobody answered within {options.wait_s:g} s") from None
+                await self._context.report_progress(0, 1, doing)
+            async with asyncio.timeout(wait_s):
+                return await answer
 
     def _settle(self, key: GrantKey, call: CallInput, request: ApprovalRequest, decision: Decision, by: By) -> None:
         """Keep what a decision allows beyond this call, or raise what it denies."""

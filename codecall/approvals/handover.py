@@ -72,20 +72,22 @@ class MovedGrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WaitingRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A call of a meta-tool that waits for answers."""
+    """A call of a meta-tool or a composite tool that waits for answers."""
 
     version: Literal[1]
     state: Text
     """The key under which it was written, so that no entry can be moved to another, if the store encrypts."""
     caller: Text
     request: Text
-    """A digest of the name and the arguments of the meta-tool."""
+    """A digest of the name and the arguments of the tool."""
     run_id: Text
     """The run; empty where there is no record of it."""
     questions: Annotated[list[OpenQuestion], msgspec.Meta(max_length=10_000)]
     denied: Annotated[list[Text], msgspec.Meta(max_length=10_000)]
     """The questions that were answered with no, which are not asked again."""
     grants: Annotated[list[MovedGrant], msgspec.Meta(max_length=10_000)]
+    notes: Annotated[dict[Text, str], msgspec.Meta(max_length=10_000)] = {}
+    """What the run has noted for whoever goes on with it."""
 
 
 class GivenAnswers:

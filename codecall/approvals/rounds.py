@@ -1,8 +1,8 @@
 """Asking on connections of 2026-07-28, where a server asks by answering: `InputRequiredResult` with its questions.
 
-A call of a meta-tool runs in a task of its own, and a request waits for it. When the call has questions, the request is
-answered with them, and the call waits in place, with its worker. The client makes the request again with the answers;
-that request finds the call by its state, and waits for it in turn.
+A call of a meta-tool or a composite tool runs in a task of its own, and a request waits for it. When the call has
+questions, the request is answered with them, and the call waits in place, with its worker if it has one. The client
+makes the request again with the answers; that request finds the call by its state, and waits for it in turn.
 
 A state is random and used once. It says nothing, and is worth nothing to another caller or with other arguments.
 
@@ -39,7 +39,7 @@ from codecall.errors import RunDivergedError
 from codecall.identity import client_key
 from codecall.jsonio.decode import canonical_digest_async, sha256
 from codecall.key_value import StoreError
-from codecall.sandbox.clock import MAX_CALLS_IN_FLIGHT, RunClock
+from codecall.sandbox.clock import RunClock
 
 T = TypeVar("T")
 
@@ -76,6 +76,8 @@ class RoundTripChannel:
         self.given = given
         self.denied: list[str] = []
         """The questions that were answered with no."""
+        self.notes = dict(given.run.notes) if given is not None else {}
+        """What the run wants to know on whatever instance it goes on, as texts."""
         self.run_id = ""
         """The run whose record has its calls; empty where there is none."""
         self._unmatched: Callable[[], Sequence[str]] = tuple
@@ -86,8 +88,8 @@ class RoundTripChannel:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing happens any more until a question is answered."""
-        calls = self._clock.calls if self._clock is not None else 0
-        return bool(self.open) and min(calls, MAX_CALLS_IN_FLIGHT) <= len(self.open)
+        calls = self._clock.calls_in_flight if self._clock is not None else 0
+        return bool(self.open) and calls <= len(self.open)
 
     @property
     def may_move(self) -> bool:
@@ -169,7 +171,7 @@ CHANNEL: Final[ContextVar[RoundTripChannel | None]] = ContextVar("codecall_round
 
 @dataclass(slots=True, eq=False)
 class WaitingCall:
-    """A call of a meta-tool that outlives its request."""
+    """A call of a meta-tool or a composite tool that outlives its request."""
 
     caller: str
     request: str
@@ -205,7 +207,7 @@ class RoundTrips:
 
         Args:
             context: FastMCP's context of the request.
-            name: Name of the meta-tool.
+            name: Name of the tool.
             arguments: Its arguments.
             start: Performs the call; runs in a task of its own.
 
@@ -303,7 +305,9 @@ class RoundTrips:
         channel = call.channel
         questions = [OpenQuestion(name, question.identity) for name, question in channel.open.items()]
         grants = [MovedGrant.of(grant) for grant in self._grants.of_run(channel.run_id)]
-        return WaitingRun(1, call.state, call.caller, call.request, channel.run_id, questions, channel.denied, grants)
+        return WaitingRun(
+            1, call.state, call.caller, call.request, channel.run_id, questions, channel.denied, grants, channel.notes
+        )
 
 
 def _start(

@@ -24,6 +24,7 @@ from codecall.approvals.options import ApprovalOptions, FlowRule
 from codecall.approvals.rounds import CHANNEL, RoundTrips
 from codecall.approvals.rules import RuleSet
 from codecall.audit.recorder import Audit, new_call_id
+from codecall.calls.clock import MAX_QUESTION_S
 from codecall.catalog.entries import CatalogEntry
 from codecall.identity import client_key, rate_limit_key
 from codecall.key_value import KeyValueStore
@@ -57,7 +58,9 @@ class ApprovalService:
         self.flows = FlowRules(flows) if flows else None
         self.desk = _desk(options.folder) if options.folder else None
         self.grants = Grants(options.run_grant_s, options.session_grant_s)
-        self.rounds = RoundTrips(self.grants, WaitingRuns(store, options.wait_s) if store is not None else None)
+        # Questions of composite tools have times of their own.
+        wait_s = max(options.wait_s, MAX_QUESTION_S)
+        self.rounds = RoundTrips(self.grants, WaitingRuns(store, wait_s) if store is not None else None)
         self._waiting: Counter[str] = Counter()
         """The number of open questions of each run that has some."""
 
@@ -75,14 +78,15 @@ class ApprovalService:
             script: The script that runs.
         """
         rounds = CHANNEL.get()
-        given = rounds.given if rounds is not None and rounds.attach(clock) else None
+        first = rounds if rounds is not None and rounds.attach(clock) else None
+        given, notes = (first.given, first.notes) if first is not None else (None, None)
         way = _channel(context)
         channel = way if self.options.ask_client and can_elicit(context) else None
         others = way if can_be_asked(context) else None
         session = await rate_limit_key("session", context, None)
         identity = RunIdentity(run_id, client_key(context), session)
         flow = follow_values(self.flows, script)
-        return CallGate(self, context, identity, channel, clock, others=others, flow=flow, given=given)
+        return CallGate(self, context, identity, channel, clock, others=others, flow=flow, given=given, notes=notes)
 
     def model(self, context: Context) -> Channel | None:
         """The way to the model of the client of a request; None if the client offers none."""
@@ -91,11 +95,11 @@ class ApprovalService:
     async def respond(
         self, context: Context, name: str, arguments: Mapping[str, object], start: Callable[[], Awaitable[ToolResult]]
     ) -> ToolResult:
-        """Answer a request to a meta-tool whose calls a person may have to allow.
+        """Answer a request to a meta-tool or a composite tool in whose run a person may have to be asked.
 
         Args:
             context: FastMCP's context of the request.
-            name: Name of the meta-tool.
+            name: Name of the tool.
             arguments: Its arguments.
             start: Performs it.
         """

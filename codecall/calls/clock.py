@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -76,10 +77,23 @@ class CallClock:
             self._waiter.set_result(None)
 
 
-def timed_session(session: ServerSession, clock: CallClock) -> ServerSession:
+OUTER_CLOCKS: Final[ContextVar[tuple[CallClock, ...]]] = ContextVar("codecall_call_clocks", default=())
+"""The clocks of the calls that this task is inside of."""
+
+
+@contextmanager
+def all_stopped(clocks: Sequence[CallClock]) -> Generator[None]:
+    """All these clocks stand still within this context."""
+    with ExitStack() as stack:
+        for clock in clocks:
+            stack.enter_context(clock.stopped())
+        yield
+
+
+def timed_session(session: ServerSession, clocks: Sequence[CallClock]) -> ServerSession:
     """The session of a client's request as a tool sees it that is called inside of that request: while it asks the
     client something (`Context.elicit`), the clocks of the calls stand still. All else it does as `session` does."""
-    return _timed(type(session))(session, clock)
+    return _timed(type(session))(session, clocks)
 
 
 @cache
@@ -92,18 +106,14 @@ class TimedSession(ServerSession):
 
     Args:
         session: The session.
-        clock: The clock of the call.
+        clocks: The clocks of the call, and of those that it is made inside of.
     """
 
-    def __init__(self, session: ServerSession, clock: CallClock) -> None:
+    def __init__(self, session: ServerSession, clocks: Sequence[CallClock]) -> None:
         vars(self).update(vars(session))
-        outer: Sequence[CallClock] = session.clocks if isinstance(session, TimedSession) else ()
-        self.clocks: tuple[CallClock, ...] = (*outer, clock)
-        """Of this call, and of those that it is made inside of."""
+        self._clocks = clocks
 
     async def send_request(self, request: Any, result_type: type[ResultT], *options: Any, **more: Any) -> ResultT:
         """See `ServerSession.send_request`."""
-        with ExitStack() as stack:
-            for clock in self.clocks:
-                stack.enter_context(clock.stopped())
+        with all_stopped(self._clocks):
             return await super().send_request(request, result_type, *options, **more)

@@ -31,7 +31,7 @@ from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.versions import VersionSpec
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from codecall.calls.clock import CallClock, timed_session
+from codecall.calls.clock import OUTER_CLOCKS, CallClock, timed_session
 from codecall.catalog.cache.fastmcp_internals import sees_requests
 
 _DISPATCH: Final = frozenset(
@@ -152,6 +152,8 @@ def context_of_call(clock: CallClock) -> contextvars.Context:
     the gateway passes on the level of logs alone.
     """
     copy = contextvars.copy_context()
+    clocks = (*OUTER_CLOCKS.get(), clock)
+    copy.run(OUTER_CLOCKS.set, clocks)
     request = fastmcp_request_ctx.get()
     if request is None:
         return copy
@@ -160,7 +162,7 @@ def context_of_call(clock: CallClock) -> contextvars.Context:
         meta = {key: value for key, value in request.meta.items() if key in CONNECTION_KEYS}
         changed = replace(changed, meta=meta or None)
     if request.protocol_version not in MODERN_PROTOCOL_VERSIONS:  # later ones have no way to ask meanwhile
-        changed = replace(changed, session=timed_session(request.session, clock))
+        changed = replace(changed, session=timed_session(request.session, clocks))
     if changed is not request:
         copy.run(fastmcp_request_ctx.set, changed)
     return copy

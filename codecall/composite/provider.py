@@ -24,7 +24,7 @@ from codecall.composite.reading import DefinitionSource, read_definitions
 from codecall.composite.scripts.tool import ScriptFileTool
 from codecall.composite.tool import CompositeTool, WorkflowTool
 from codecall.meta_tools.base import Runtime
-from codecall.meta_tools.runtime import create_enclave_pool, create_search_index
+from codecall.meta_tools.runtime import create_approvals, create_enclave_pool, create_search_index
 from codecall.options import PluginOptions
 from codecall.server.lifespan import EnclaveLifespan
 from codecall.telemetry.spans import Telemetry
@@ -129,6 +129,9 @@ class CompositeTools(Provider):
         self._caches = CatalogCaches(visibility)
         self._visibility = visibility
         telemetry = Telemetry(enabled=built.telemetry)
+        audit = Audit(built.audit)
+        # Its tools may ask, whether or not a rule does.
+        approvals = create_approvals(built.model_copy(update={"composite_tools": sources}), audit)
         lifetime = EnclaveLifespan()
         self._runtime = Runtime(
             built,
@@ -137,7 +140,8 @@ class CompositeTools(Provider):
             create_enclave_pool(built, lifetime, telemetry),
             create_search_index(built.embedding),
             telemetry,
-            Audit(built.audit),
+            audit,
+            approvals=approvals,
         )
         self._read = partial(
             CompositeToolSet,
@@ -150,10 +154,12 @@ class CompositeTools(Provider):
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None]:
-        """Write the records of runs before the server ends."""
+        """End the runs that wait for a person, and write the records of all, before the server ends."""
         try:
             yield
         finally:
+            if (approvals := self._runtime.approvals) is not None:
+                await approvals.rounds.flush()
             await self._runtime.audit.flush()
 
     @property

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 from typing import Final, Literal, NamedTuple, TypeVar, cast
 
 import anyio
 import msgspec
+from mcp_types import ElicitResult
 
 from codecall.composite.arguments import argument_problems, render_arguments
 from codecall.composite.calls import WorkflowCalls
@@ -26,7 +26,7 @@ from codecall.composite.definition import (
     ToolStep,
     Workflow,
 )
-from codecall.composite.elicitation import Answer, Asker, Question
+from codecall.composite.elicitation import StepQuestions
 from codecall.composite.failures import WorkflowError, delay_s, ends_run, may_pass
 from codecall.composite.outputs import StepOutput, build_output
 from codecall.composite.templates import TemplateBudget, may_be_slow, render
@@ -61,62 +61,49 @@ class StepOutcome(NamedTuple):
     """Whether no further step begins."""
 
 
-@dataclass
-class RunState:
-    """What has happened in a run: what another request needs to go on with it."""
-
-    params: JsonObject
-    run_id: str = ""
-    """Names the run, also when it goes on in another request."""
-    started: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="milliseconds"))
-    outcomes: dict[str, StepOutcome] = field(default_factory=dict[str, StepOutcome])
-    skips_rest: bool = False
-
-
-class Paused(Exception):  # noqa: N818 - no failure
-    """The run cannot go on before a person has answered `questions`, by the ids of their steps."""
-
-    def __init__(self, questions: Mapping[str, Question]) -> None:
-        super().__init__()
-        self.questions = questions
-
-
 class WorkflowRun:
     """One run of a workflow.
 
     Args:
         workflow: What runs.
-        state: Its arguments, and what has happened already.
+        params: Its arguments.
+        began: What templates read of the run itself: its `id` and its `start`.
         calls: Make the calls of its steps.
-        asker: Asks a person.
+        questions: Asks the questions of its steps.
         clock: Its limits of time stand still while a person is asked.
     """
 
     def __init__(
-        self, workflow: Workflow, state: RunState, calls: WorkflowCalls, asker: Asker, clock: RunClock | None = None
+        self,
+        workflow: Workflow,
+        params: JsonObject,
+        began: Mapping[str, str],
+        calls: WorkflowCalls,
+        *,
+        questions: StepQuestions,
+        clock: RunClock,
     ) -> None:
-        self.state = state
         self.warnings: list[str] = []
         self.failed_step = ""
         """Id of the step that ended the run."""
         self._workflow = workflow
         self._calls = calls
-        self._asker = asker
-        self._clock = clock or RunClock()
+        self._questions = questions
+        self._clock = clock
+        clock.most_in_flight = math.inf
+        self._outcomes: dict[str, StepOutcome] = {}
+        self._skips_rest = False
         self._scope = anyio.CancelScope()
         self._abort_error: CodeCallError | None = None
         self._budget = TemplateBudget()
         self._steps_data: dict[str, dict[str, object]] = {}
         self._data: dict[str, object] = {
-            "params": state.params,
+            "params": params,
             "steps": self._steps_data,
-            "workflow": {"id": state.run_id, "name": workflow.name, "start": state.started},
+            "workflow": {**began, "name": workflow.name},
         }
-        self._questions: dict[str, Question] = {}
         self._ended_early: dict[str, str] = {}
         """What became of the steps that the end of the run has ended."""
-        for step_id, outcome in state.outcomes.items():
-            self._publish(step_id, outcome)
 
     @property
     def statuses(self) -> dict[str, str]:
@@ -124,17 +111,14 @@ class WorkflowRun:
         return {step.id: self._status(step.id) for step in self._workflow.steps}
 
     def _status(self, step_id: str) -> str:
-        outcome = self.state.outcomes.get(step_id)
-        if outcome is not None:
-            return outcome.status
-        return "waiting" if step_id in self._questions else self._ended_early.get(step_id, "not_run")
+        outcome = self._outcomes.get(step_id)
+        return outcome.status if outcome is not None else self._ended_early.get(step_id, "not_run")
 
     async def execute(self) -> object:
         """Run it to its end, and give its result as JSON data.
 
         Raises:
             CodeCallError: a step failed, or the workflow.
-            Paused: a person has to answer first, in a later request.
         """
         limit_s = self._workflow.timeout_s
         try:
@@ -148,10 +132,8 @@ class WorkflowRun:
                 f"The workflow '{self._workflow.name}' did not end within {format_duration(limit_s)}",
                 hint="Calls that were under way may have taken effect. Its `timeout` says how long it may take.",
             ) from None
-        if self._questions:
-            raise Paused(self._questions)
         if self._workflow.output is None:
-            last = self.state.outcomes[self._workflow.steps[-1].id]
+            last = self._outcomes[self._workflow.steps[-1].id]
             return None if last.value is MISSING else last.value
         build = partial(build_output, self._workflow.output, self._data, self._budget)
         value, warnings = await self._off_loop(build, self._workflow.output.templates())
@@ -174,28 +156,26 @@ class WorkflowRun:
                 self._clock.detach(limit)
 
     async def _drive(self) -> None:
-        waits_for = {step.id: {*step.depends_on} - self.state.outcomes.keys() for step in self._workflow.steps}
+        waits_for = {step.id: {*step.depends_on} for step in self._workflow.steps}
         followers: dict[str, list[AnyStep]] = {}
         for step in self._workflow.steps:
             for name in waits_for[step.id]:
                 followers.setdefault(name, []).append(step)
-        ready = deque(
-            step for step in self._workflow.steps if step.id not in self.state.outcomes and not waits_for[step.id]
-        )
-        running: dict[asyncio.Task[StepOutcome | None], AnyStep] = {}
+        ready = deque(step for step in self._workflow.steps if not waits_for[step.id])
+        running: dict[asyncio.Task[StepOutcome], AnyStep] = {}
         try:
             while ready or running:
                 while ready and len(running) < MAX_PARALLEL_STEPS:
                     step = ready.popleft()
                     running[asyncio.create_task(self._perform(step))] = step
+                    self._clock.count_calls(1)
                 ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
                     step = running.pop(task)
+                    self._clock.count_calls(-1)
                     outcome = task.result()
-                    if outcome is None:
-                        continue  # it waits for a person
-                    self.state.outcomes[step.id] = outcome
-                    self.state.skips_rest = self.state.skips_rest or outcome.skips_rest
+                    self._outcomes[step.id] = outcome
+                    self._skips_rest = self._skips_rest or outcome.skips_rest
                     self._publish(step.id, outcome)
                     for follower in followers.get(step.id, ()):
                         waits_for[follower.id].discard(step.id)
@@ -217,13 +197,13 @@ class WorkflowRun:
             entry["error"] = outcome.error.message
         self._steps_data[step_id] = entry
 
-    async def _perform(self, step: AnyStep) -> StepOutcome | None:
-        """Run one step; None if it waits for a person.
+    async def _perform(self, step: AnyStep) -> StepOutcome:
+        """Run one step.
 
         Raises:
             CodeCallError: it failed, and so does the run.
         """
-        if self.state.skips_rest:
+        if self._skips_rest:
             return StepOutcome("skipped", step.default_results)
         try:
             if step.condition is not None and not await self._condition(step.condition):
@@ -285,8 +265,10 @@ class WorkflowRun:
             {"index": index, "item": item, "status": "not_run"} for index, item in enumerate(items)
         ]
         queue = iter(iterations)
+        working = max(1, min(step.max_parallel, len(iterations)))
 
         async def work() -> None:
+            nonlocal working
             for entry in queue:
                 data = {**self._data, "forEach": {step.item_var: entry["item"], "index": entry["index"]}}
                 render_all = partial(render_arguments, step.step.arguments, schema, data, self._budget)
@@ -298,10 +280,14 @@ class WorkflowRun:
                         raise
                 else:
                     entry.update(status="completed", output=await _decode(text))
+            if working > 1:  # the step itself counts as the last one
+                working -= 1
+                self._clock.count_calls(-1)
 
+        self._clock.count_calls(working - 1)
         try:
             async with self._limit(step.timeout_s), asyncio.TaskGroup() as group:
-                for _ in range(min(step.max_parallel, len(iterations))):
+                for _ in range(working):
                     group.create_task(work())
         except TimeoutError:
             raise WorkflowError(
@@ -309,6 +295,8 @@ class WorkflowRun:
             ) from None
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
+        finally:
+            self._clock.count_calls(1 - working)
         failed = sum(entry["status"] == "failed" for entry in iterations)
         output = {
             "iterations": iterations,
@@ -337,15 +325,8 @@ class WorkflowRun:
             )
         return found
 
-    async def _elicitation_step(self, step: ElicitationStep) -> StepOutcome | None:
-        message = await self._render(step.message)
-        question = Question(message, step.schema, step.timeout_s)
-        with self._clock.stopped():
-            answer = await self._asker.ask(step.id, question)
-        if answer is None:
-            self._questions[step.id] = question
-            return None
-        return _answered(step, answer)
+    async def _elicitation_step(self, step: ElicitationStep) -> StepOutcome:
+        return _answered(step, await self._questions.ask(step, await self._render(step.message)))
 
     async def _render(self, text: str) -> str:
         return await self._off_loop(partial(render, text, self._data, self._budget), [("", text)])
@@ -357,7 +338,7 @@ class WorkflowRun:
         return work()
 
 
-def _answered(step: ElicitationStep, answer: Answer) -> StepOutcome:
+def _answered(step: ElicitationStep, answer: ElicitResult) -> StepOutcome:
     """What an answer makes of its step.
 
     Raises:

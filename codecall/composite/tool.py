@@ -9,6 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, Self, cast
 
@@ -27,20 +28,18 @@ from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.entries import META_KEY, tool_metadata
 from codecall.composite.arguments import argument_problems, with_defaults
 from codecall.composite.calls import WorkflowCalls
-from codecall.composite.definition import Definition, JsonObject, Workflow
-from codecall.composite.elicitation import ClientAsker, answers_of, ask_with_result, late_answer
-from codecall.composite.failures import WorkflowError
+from codecall.composite.definition import Definition, ElicitationStep, JsonObject, Workflow
+from codecall.composite.elicitation import StepQuestions
 from codecall.composite.outputs import output_schema
-from codecall.composite.paused import PAUSED_RUNS, PausedRun
-from codecall.composite.run import LARGE_CHARS, Paused, RunState, WorkflowRun
+from codecall.composite.run import LARGE_CHARS, WorkflowRun
 from codecall.envelopes import ExecutionResult, Stats
 from codecall.errors import CodeCallError, LimitExceeded, add_default_hint
 from codecall.fastmcp_errors import client_message, log_unexpected
-from codecall.identity import client_key
 from codecall.meta_tools.base import Runtime
 from codecall.meta_tools.runs import ExecuteRequest, RunLimits, StartedRun, max_value_bytes, run_observed
 from codecall.redaction.clean import ThreadedCleaner
 from codecall.resume.refusal import ResumeError
+from codecall.sandbox.clock import RunClock
 from codecall.schema.validation import invalid_input_message
 
 APP_ID: Final = "composite"
@@ -137,8 +136,12 @@ class CompositeTool(Tool):
         large = exceeds_chars(params, LARGE_CHARS)
         if problems := await asyncio.to_thread(check) if large else check():
             raise ValidationError(invalid_input_message(self.name, problems, definition.parameters))
+        perform = partial(self.perform, runtime, params, resume_from)
         try:
-            return await self.perform(runtime, params, resume_from)
+            # A call of a run asks as that run does, or not at all.
+            if runtime.approvals is None or is_nested():
+                return await perform()
+            return await runtime.approvals.respond(get_context(), self.name, arguments, perform)
         except ResumeError as refused:
             raise ValidationError(f"{self.name}: {RESUME_PARAMETER}: {refused.message}. {refused.hint}") from None
 
@@ -169,97 +172,64 @@ class WorkflowTool(CompositeTool):
     async def perform(self, runtime: Runtime, params: JsonObject, resume_from: str | None) -> ToolResult:
         """See `CompositeTool.perform`."""
         workflow = cast("Workflow", self._definition)
-        return await _Leg(self.name, workflow, runtime, get_context(), params).respond(resume_from)
+        return await _Run(workflow, runtime, get_context(), params).respond(resume_from)
 
 
-class _Leg:
-    """One request to a composite tool: a run, or the part of one that answers of a person begin."""
+class _Run:
+    """One call of a workflow: its run, and the answer."""
 
-    def __init__(self, name: str, workflow: Workflow, runtime: Runtime, context: Context, params: JsonObject) -> None:
-        self._name = name
+    def __init__(self, workflow: Workflow, runtime: Runtime, context: Context, params: JsonObject) -> None:
         self._workflow = workflow
         self._runtime = runtime
         self._context = context
-        self._arguments = json.dumps(params, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-        self._state = RunState(params)
+        self._params = params
         self._run: WorkflowRun | None = None
-        self._paused: Paused | None = None
 
     async def respond(self, resume_from: str | None) -> ToolResult:
-        """Answer the request."""
-        caller = client_key(self._context)
-        answers = answers_of(self._context)
-        token = self._context.request_state if self._context.request_context is not None else None
-        before = PAUSED_RUNS.take(token, caller, self._workflow.source, self._arguments)
-        late: CodeCallError | None = None
-        if before is not None:
-            self._state = before.state
-            if self._runtime.options.resume is not None:
-                resume_from = before.run_id
-            if time.monotonic() > before.expires:
-                late = late_answer(before.expires - before.asked)
-        else:
-            answers = {}
+        """Run it, and give the answer."""
+        workflow = self._workflow
 
         @asynccontextmanager
         async def start(started: StartedRun) -> AsyncGenerator[Awaitable[ExecutionResult]]:
             calls = WorkflowCalls(started.broker, started.hooks, max_value_bytes(self._runtime.options.preset))
-            asker = ClientAsker(self._context, answers)
-            self._state.run_id = self._state.run_id or started.info.run_id
-            self._run = WorkflowRun(self._workflow, self._state, calls, asker, started.hooks.clock)
-            yield self._execute(started, self._run, calls, late)
+            questions = StepQuestions(started.gate, workflow.source)
+            clock = started.hooks.clock or RunClock()
+            self._run = WorkflowRun(workflow, self._params, _began(started), calls, questions=questions, clock=clock)
+            yield self._execute(started, self._run, calls)
 
+        arguments = json.dumps(self._params, ensure_ascii=False, separators=(",", ":"))
         request = ExecuteRequest(
-            self._workflow.source,
-            allowed_tools=self._workflow.tools(),
-            context_bytes=len(self._arguments),
+            workflow.source,
+            allowed_tools=workflow.tools(),
+            context_bytes=len(arguments),
             resume_from=resume_from,
-            tool=self._workflow.name,
+            tool=workflow.name,
             workflow=True,
-            context=self._state.params,
+            context=self._params,
         )
-        limit_ms = int(self._workflow.timeout_s * 1000) + 1
-        view = self._runtime.view(self._context)
-        result, blocks = await run_observed(
-            self._runtime, self._context, view, request, start, limits=RunLimits(limit_ms, limit_ms)
-        )
-        if self._paused is not None:
-            state = PausedRun(
-                result.run_id,
-                caller,
-                self._workflow.source,
-                self._arguments,
-                self._state,
-                self._paused.questions,
-                sum(call.result_chars for call in result.calls) + len(self._arguments),
-                time.monotonic(),
-            )
-            asked = ask_with_result(self._paused.questions, PAUSED_RUNS.keep(state))
-            return InputRequiredToolResult(asked)
+        limit_ms = int(workflow.timeout_s * 1000) + 1
+        # Its time stands still while a person is asked.
+        asked_s = sum(step.timeout_s for step in workflow.steps if isinstance(step, ElicitationStep))
+        view, limits = self._runtime.view(self._context), RunLimits(limit_ms, limit_ms + int(asked_s * 1000))
+        result, blocks = await run_observed(self._runtime, self._context, view, request, start, limits=limits)
         return self._answer(result, blocks)
 
-    async def _execute(
-        self, started: StartedRun, run: WorkflowRun, calls: WorkflowCalls, late: CodeCallError | None
-    ) -> ExecutionResult:
+    async def _execute(self, started: StartedRun, run: WorkflowRun, calls: WorkflowCalls) -> ExecutionResult:
         """Run the workflow. A run that fails is a result."""
         began = time.perf_counter()
         started.hooks.observer.on_started()
         value: object = None
         references: tuple[str, ...] = ()
-        error: CodeCallError | None = late
+        error: CodeCallError | None = None
         try:
-            if late is None:
-                async with self._runtime.enclaves.hold(self._context, run, nested=is_nested()):
-                    value = await run.execute()
-                text = await _encoded(value, calls.chars)
-                limit = max_value_bytes(self._runtime.options.preset)
-                if len(text) > limit:
-                    raise LimitExceeded(f"The result is {len(text)} bytes; the limit is {limit}", code="OUTPUT_LIMIT")
-                if isinstance(started.broker.blocks, BlockStore):
-                    references = tuple(await started.broker.blocks.in_result(text.decode()))
-        except Paused as paused:
-            self._paused = paused
-            error = WorkflowError("The run waits for the answer of a person", code="INPUT_REQUIRED")
+            async with self._runtime.enclaves.hold(self._context, run, nested=is_nested()):
+                value = await run.execute()
+            text = await _encoded(value, calls.chars)
+            limit = max_value_bytes(self._runtime.options.preset)
+            if len(text) > limit:
+                raise LimitExceeded(f"The result is {len(text)} bytes; the limit is {limit}", code="OUTPUT_LIMIT")
+            if isinstance(started.broker.blocks, BlockStore):
+                references = tuple(await started.broker.blocks.in_result(text.decode()))
         except CodeCallError as failure:
             error = failure
         if error is not None:
@@ -281,6 +251,13 @@ class _Leg:
         about: JsonObject = {"steps": run.statuses if run is not None else {}}
         failed = {"step": run.failed_step} if run is not None and run.failed_step else {}
         return answer_of(result, blocks, about, failed, declares_output=self._workflow.output is not None)
+
+
+def _began(started: StartedRun) -> Mapping[str, str]:
+    """The `id` and the `start` of a run: those that it began with, on whatever instance."""
+    start = datetime.now(UTC).isoformat(timespec="milliseconds")
+    mine = json.dumps({"id": started.info.run_id, "start": start})
+    return json.loads(started.gate.notes.setdefault("workflow", mine) if started.gate is not None else mine)
 
 
 def answer_of(

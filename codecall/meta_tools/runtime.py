@@ -105,7 +105,11 @@ class ToolSet:
             index = create_search_index(embedding)
             index.start_loading()
         enclaves = create_enclave_pool(options, lifetime, self.runtime.telemetry)
-        new = ToolSet.from_runtime(replace(self.runtime, options=options, enclaves=enclaves, index=index))
+        # Composite tools may be the first that ask.
+        approvals = self.runtime.approvals or create_approvals(options, self.runtime.audit)
+        new = ToolSet.from_runtime(
+            replace(self.runtime, options=options, enclaves=enclaves, index=index, approvals=approvals)
+        )
         await lifetime.prepare(enclaves)
         return new
 
@@ -175,9 +179,9 @@ def create_enclave_pool(options: PluginOptions, lifetime: EnclaveLifespan, telem
 
 
 def create_approvals(options: PluginOptions, audit: Audit) -> ApprovalService | None:
-    """Create what asks persons for calls; None, and nothing is loaded, where no rule is given."""
+    """Create what asks persons; None, and nothing is loaded, where nothing asks."""
     samples = options.extract is not None or options.embedding.strategy == "model"
-    if options.approvals is None and not options.flows and not samples:
+    if options.approvals is None and not (options.flows or samples or options.composite_tools):
         return None
     from codecall.approvals.options import ApprovalOptions
     from codecall.approvals.service import ApprovalService

@@ -17,11 +17,13 @@ MAX_CALLS_IN_FLIGHT: Final = 20
 class RunClock:
     """Makes the limits of a run's time stand still while a person is asked, and knows whether anything else goes on."""
 
-    __slots__ = ("_left_s", "_waits", "calls", "on_calls", "on_wait")
+    __slots__ = ("_left_s", "_waits", "calls", "most_in_flight", "on_calls", "on_wait")
 
     def __init__(self) -> None:
         self.calls = 0
         """Calls of the script that have no answer yet. What the script does with an answer belongs to its call."""
+        self.most_in_flight: float = MAX_CALLS_IN_FLIGHT
+        """How many of them are performed at the same time."""
         self.on_calls: Callable[[], None] | None = None
         """Called when that changes."""
         self.on_wait: Callable[[int], None] | None = None
@@ -39,6 +41,11 @@ class RunClock:
     def detach(self, limit: anyio.CancelScope | asyncio.Timeout) -> None:
         """What the limit is for has ended."""
         self._left_s.pop(limit, None)
+
+    @property
+    def calls_in_flight(self) -> float:
+        """How many calls are performed now."""
+        return min(self.calls, self.most_in_flight)
 
     def count_calls(self, change: int) -> None:
         """The script has made so many calls, or has gone on with so many answers, if it is negative."""

@@ -81,12 +81,14 @@ class Office:
 class Raw:
     """A client of 2026-07-28 that sees the questions, and answers them when a test wants it to."""
 
-    def __init__(self, client: Client[Any]) -> None:
+    def __init__(self, client: Client[Any], tool: str = "codecall:execute") -> None:
+        self.client = client
         self._session = client.session
+        self._tool = tool
 
     async def ask(self, arguments: dict[str, Any], **again: Any) -> Any:
         """The questions, or the envelope; the text of an error."""
-        result = await self._session.call_tool("codecall:execute", arguments, allow_input_required=True, **again)
+        result = await self._session.call_tool(self._tool, arguments, allow_input_required=True, **again)
         if isinstance(result, InputRequiredResult):
             return result
         return result.structured_content or "".join(block.text for block in result.content if block.type == "text")

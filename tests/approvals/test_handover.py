@@ -17,9 +17,10 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.utilities.tests import asgi_server
 from key_value.aio.stores.redis import RedisStore
 from mcp import MCPError
+from mcp_types import ElicitResult as Said
 
 from codecall.approvals import handover
-from tests.approvals.conftest import ALL, DENY, ONCE, SEVERAL, Office, Person, Raw
+from tests.approvals.conftest import ALL, DENY, ONCE, SEVERAL, Office, Person, Raw, filled_in
 from tests.loaded_python import LoadedPython
 from tests.redis_server import RedisServer
 
@@ -183,6 +184,53 @@ async def test_a_script_that_takes_another_path_stops_with_the_difference(
         details = error["details"]
         assert (details["made"] and details["made"]["name"], details["expected"]) == (made, expected)
         assert both.done == before
+
+
+async def test_a_composite_tool_moves_with_what_it_was_told(redis: RedisServer) -> None:
+    form = {"type": "object", "properties": {"decision": {"type": "string"}}, "required": ["decision"]}
+    ask = {"type": "elicitation", "schema": form}
+    flow = {
+        "name": "flow",
+        "description": "Ask and send",
+        "steps": [
+            {"id": "who", **ask, "message": "To whom?"},
+            {"id": "no", **ask, "message": "Shall it end?", "onDecline": "continue"},
+            {
+                "id": "send",
+                "tool": "send",
+                "arguments": {"to": "{{.steps.who.output.content.decision}} {{.workflow.id}} {{.workflow.start}}"},
+                "dependsOn": ["who", "no"],
+            },
+            {"id": "path", **ask, "message": "Which?", "dependsOn": ["send"]},
+            {
+                "id": "wipe",
+                "tool": "wipe",
+                "arguments": {
+                    "path": "{{.steps.path.output.content.decision}} {{.steps.no.output.action}} {{.workflow.id}}"
+                },
+                "dependsOn": ["path"],
+            },
+        ],
+    }
+    async with pair(redis, composite_tools=[flow]) as both:
+        one, two = (Raw(at.client, "flow") for at in (both.at_one, both.at_two))
+        asked = await one.ask({})
+        answers = dict(
+            zip(
+                asked.input_requests,
+                (Said(action="accept", content=filled_in("ann")), Said(action="decline")),
+                strict=True,
+            )
+        )
+        asked = await one.ask({}, input_responses=answers, request_state=asked.request_state)
+        asked = await two.go_on(asked, {}, ONCE)
+        asked = await one.go_on(asked, {}, "/a")
+        answer = await two.go_on(asked, {}, ONCE)
+        sent, wiped = both.two.done
+        run_id = wiped.split()[-1]
+        assert (sent.split()[:3], wiped) == (["send", "ann", run_id], f"wipe /a decline {run_id}")
+        assert answer == {"result": f"wiped /a decline {run_id}"}
+        assert both.one.done == []
 
 
 async def test_a_store_that_fails_lets_nobody_go_on_twice(redis: RedisServer) -> None:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import cast
 
 from fastmcp.exceptions import ValidationError
-from fastmcp.server.context import Context
 from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
@@ -56,16 +55,8 @@ class ScriptFileTool(CompositeTool):
 
     async def perform(self, runtime: Runtime, params: JsonObject, resume_from: str | None) -> ToolResult:
         """See `CompositeTool.perform`."""
-        context = get_context()
-        run = partial(self._run_script, runtime, context, params, resume_from)
-        if runtime.approvals is None:
-            return await run()
-        return await runtime.approvals.respond(context, self.name, params, run)
-
-    async def _run_script(
-        self, runtime: Runtime, context: Context, params: JsonObject, resume_from: str | None
-    ) -> ToolResult:
-        definition, view = self.script, runtime.view(context)
+        context, definition = get_context(), self.script
+        view = runtime.view(context)
         request = ExecuteRequest(
             definition.script,
             params,

@@ -1,0 +1,269 @@
+"""What a person is asked while a composite tool runs: the questions of its steps, for their approval, and those of the
+tools that they call; in both protocol eras."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from fastmcp import Client, Context, FastMCP
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.utilities.tests import asgi_server
+from mcp import MCPError
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
+
+from codecall import AuditEvent, CompositeTools
+from tests.approvals.conftest import DENY, ONCE, STOP, Office, Person, Raw, run
+
+ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+MODERN = "2026-07-28"
+FORM = {"type": "object", "properties": {"decision": {"type": "string"}}, "required": ["decision"]}
+
+ASK = {"id": "ask", "type": "elicitation", "message": "To whom?", "schema": FORM}
+"""A step that asks. Its field is the one that a `Person` fills in."""
+
+TO = "{{.steps.ask.output.content.decision}}"
+
+MAILING = {
+    "name": "mailing",
+    "description": "Read a letter, ask for whom it is, and send it",
+    "parameters": {"type": "object", "properties": {"number": {"type": "integer", "default": 1}}},
+    "steps": [
+        {"id": "letter", "tool": "read", "arguments": {"number": "{{.params.number}}"}},
+        {**ASK, "dependsOn": ["letter"]},
+        {"id": "send", "tool": "send", "arguments": {"to": TO}, "dependsOn": ["ask"]},
+        {"id": "wipe", "tool": "wipe", "arguments": {"path": "/{{.workflow.id}}"}, "dependsOn": ["send"]},
+    ],
+}
+
+CIRCULAR = {
+    "name": "circular",
+    "description": "Ask, and send to everybody, and read, all at once",
+    "steps": [
+        ASK,
+        {
+            "id": "all",
+            "type": "forEach",
+            "collection": '["ann", "ben", "eve"]',
+            "maxParallel": 2,
+            "step": {"tool": "send", "arguments": {"to": "{{.forEach.item}}"}},
+        },
+        {"id": "first", "tool": "read"},
+        {"id": "second", "tool": "read", "arguments": {"number": 2}, "dependsOn": ["first"]},
+        {"id": "again", "tool": "send", "arguments": {"to": TO}, "dependsOn": ["ask", "all"]},
+    ],
+}
+
+
+def office(*tools: dict[str, Any], approvals: Any = "writes", **options: Any) -> Office:
+    """An office with these composite tools."""
+    return Office(approvals, composite_tools=list(tools) or [MAILING], **options)
+
+
+@asynccontextmanager
+async def connected(server: FastMCP[Any], transport: str, person: Person, mode: str) -> AsyncGenerator[Client[Any]]:
+    """A client with this person at it."""
+    if transport == "memory":
+        async with Client(server, mode=mode, elicitation_handler=person.answer) as client:  # type: ignore[arg-type]
+            yield client
+        return
+    async with (
+        asgi_server(server) as served,
+        served.client(mode=mode, elicitation_handler=person.answer) as client,
+    ):
+        yield client
+
+
+@ERAS
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_the_calls_of_its_steps_are_asked_for(transport: str, mode: str) -> None:
+    mail, person = office(), Person("ann", ONCE, DENY)
+    async with connected(mail.server, transport, person, mode) as client:
+        result = await client.call_tool("mailing", {"number": 4}, raise_on_error=False)
+    assert result.structured_content is not None
+    assert result.structured_content["code"] == "APPROVAL_DENIED"
+    assert result.structured_content["steps"] == dict.fromkeys(("letter", "ask", "send"), "completed") | {
+        "wipe": "failed"
+    }
+    assert mail.done == ["read 4", "send ann"]
+    assert person.questions[0] == "To whom?"
+    assert len(person.questions) == 3
+
+
+async def test_all_that_is_open_is_one_list_once_nothing_else_goes_on() -> None:
+    mail = office(CIRCULAR)
+    async with mail.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client, "circular")
+        asked = await raw.ask({})
+        assert len(asked.input_requests) == 3  # the step's, and for two calls of the loop
+        assert mail.done == ["read 1", "read 2"]
+        asked = await raw.go_on(asked, {}, "kim", ONCE, ONCE)
+        assert len(asked.input_requests) == 1
+        asked = await raw.go_on(asked, {}, ONCE)
+        answer = await raw.go_on(asked, {}, ONCE)
+    assert answer == {"result": "sent to kim"}
+    assert sorted(mail.done[2:]) == ["send ann", "send ben", "send eve", "send kim"]
+
+
+async def test_up_to_2025_11_25_one_question_follows_another() -> None:
+    mail, person = office(CIRCULAR), Person("kim", ONCE)
+    async with mail.client(person) as client:
+        assert (await client.call_tool("circular", {})).data == "sent to kim"
+    assert len(person.questions) == 5
+
+
+@ERAS
+async def test_the_person_may_stop_the_run_whatever_its_steps_say(mode: str) -> None:
+    steps: Any = MAILING["steps"]
+    going_on = {**steps[2], "onError": {"action": "continue"}}
+    mail, person = office({**MAILING, "steps": [*steps[:2], going_on, steps[3]]}), Person("ann", STOP)
+    async with mail.client(person, mode=mode) as client:
+        result = await client.call_tool("mailing", {}, raise_on_error=False)
+    assert (result.structured_content or {})["code"] == "APPROVAL_DENIED"
+    assert mail.done == ["read 1"]
+
+
+async def test_a_state_is_for_its_caller_its_arguments_and_one_use() -> None:
+    verifier = StaticTokenVerifier(
+        tokens={name: {"client_id": name, "sub": name, "scopes": []} for name in ("ann", "mallory")}
+    )
+    mail = office(auth=verifier)
+    async with (
+        asgi_server(mail.server) as served,
+        served.client(auth="ann", mode=MODERN, elicitation_handler=Person(ONCE).answer) as at_ann,
+        served.client(auth="mallory", mode=MODERN, elicitation_handler=Person(ONCE).answer) as at_mallory,
+    ):
+        ann, mallory = Raw(at_ann, "mailing"), Raw(at_mallory, "mailing")
+        asked = await ann.ask({})
+        for client, arguments, state in (
+            (mallory, {}, asked.request_state),
+            (ann, {"number": 2}, asked.request_state),
+            (ann, {}, "x" * 43),
+        ):
+            try:
+                refused = await client.ask(arguments, request_state=state)
+            except MCPError as error:  # FastMCP's own seal of states
+                refused = error.error.message
+            assert "requestState" in refused
+        assert mail.done == ["read 1"]
+        asked_again = await ann.go_on(asked, {}, "ann")
+        assert "no such call of yours waits" in await ann.go_on(asked, {}, "mallory")
+        asked_last = await ann.go_on(asked_again, {}, ONCE)
+        assert "no such call of yours waits" in await ann.go_on(asked_again, {}, ONCE)
+        assert (await ann.go_on(asked_last, {}, ONCE))["result"].startswith("wiped /run_")
+    assert [text.split("_")[0] for text in mail.done] == ["read 1", "send ann", "wipe /run"]
+
+
+class Ended:
+    """A sink of the record of runs that tells when one has ended."""
+
+    def __init__(self) -> None:
+        self._loop, self.ended = asyncio.get_running_loop(), asyncio.Event()
+
+    def __call__(self, event: AuditEvent) -> None:
+        """A part of the record."""
+        if event.name == "codecall.execute.complete":
+            self._loop.call_soon_threadsafe(self.ended.set)
+
+
+@ERAS
+async def test_a_question_waits_as_long_as_its_step_says(mode: str) -> None:
+    ended = Ended()
+    tool: dict[str, Any] = {**MAILING, "steps": [{**ASK, "timeout": "50ms"}]}
+    mail, person = office(tool, audit={"sinks": [ended]}), Person(ONCE)
+    async with mail.client(person, mode=mode) as client:
+        if mode == MODERN:
+            raw = Raw(client, "mailing")
+            asked = await raw.ask({})
+            await ended.ended.wait()
+            answer = await raw.go_on(asked, {}, "ann")
+        else:
+            person.may_answer.clear()
+            answer = (await client.call_tool("mailing", {}, raise_on_error=False)).structured_content
+    assert answer["code"] == "TIMEOUT"
+
+
+async def test_a_call_that_nobody_allows_in_time_ends_the_run() -> None:
+    ended = Ended()
+    mail = office(approvals={"rules": "writes", "wait_s": 0.05}, audit={"sinks": [ended]})
+    async with mail.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client, "mailing")
+        asked = await raw.go_on(await raw.ask({}), {}, "ann")
+        await ended.ended.wait()
+        assert (await raw.go_on(asked, {}, ONCE))["code"] == "APPROVAL_REQUIRED"
+    assert mail.done == ["read 1"]
+
+
+async def test_scripts_and_composite_tools_that_wait_share_one_bound() -> None:
+    mail = office(approvals={"rules": "writes", "max_waiting": 2})
+    async with mail.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client, "mailing")
+        await Raw(client).ask({"script": "return callTool('send', {to: 'ann'})"})
+        asked = await raw.ask({})
+        refused = await raw.ask({})
+        assert refused["code"] == "INPUT_REQUIRED"
+        assert "2 runs wait for a person already" in refused["message"]
+        assert isinstance(await raw.go_on(asked, {}, "ann"), InputRequiredResult)
+
+
+@ERAS
+async def test_a_tool_that_a_step_calls_may_ask(mode: str) -> None:
+    mail = office({"name": "flow", "description": "Asks", "steps": [{"id": "call", "tool": "who"}]}, approvals=[])
+
+    async def who(ctx: Context) -> Any:
+        """Ask who it is."""
+        if mode == "legacy":
+            answer = await ctx.elicit("Who?", str)
+            return f"hello {answer.data}"  # type: ignore[union-attr]
+        if ctx.input_responses:
+            return f"hello {ctx.input_responses['who'].content['decision']}"  # type: ignore[union-attr,index]
+        form = ElicitRequestFormParams(message="Who?", requested_schema=FORM)
+        return InputRequiredResult(input_requests={"who": ElicitRequest(params=form)}, request_state="kept")
+
+    mail.server.tool(who, output_schema=None)
+    person = Person(("Ann", {"value": "Ann"}))
+    async with mail.client(person, mode=mode) as client:
+        assert (await client.call_tool("flow", {})).data == "hello Ann"
+    assert "Who?" in person.questions[0]
+
+
+@ERAS
+@pytest.mark.parametrize("approvals", ["writes", None])
+async def test_a_script_that_calls_it_waits_for_its_questions(mode: str, approvals: Any) -> None:
+    mail, person = office(approvals=approvals), Person("ann", ONCE)
+    allowed = Person(ONCE, "ann", ONCE)
+    async with mail.client(person if approvals is None else allowed, mode=mode) as client:
+        answer = await run(client, "return callTool('mailing', {number: 3})")
+    assert answer["result"].startswith("wiped /run_")
+    assert [text.split("_")[0] for text in mail.done] == ["read 3", "send ann", "wipe /run"]
+
+
+@ERAS
+@pytest.mark.parametrize("transport", ["memory", "http"])
+async def test_a_provider_without_code_mode_asks_too(transport: str, mode: str) -> None:
+    heard: list[str] = []
+    steps: Any = MAILING["steps"]
+    server = FastMCP[Any]("mail", providers=[CompositeTools({**MAILING, "steps": [ASK, steps[2]]})])
+
+    @server.tool
+    def send(to: str) -> str:
+        heard.append(to)
+        return "sent"
+
+    async with connected(server, transport, Person("ann"), mode) as client:
+        await client.call_tool("mailing", {})
+    assert heard == ["ann"]
+
+
+async def test_composite_tools_that_a_reload_brings_ask_and_end_with_the_server() -> None:
+    mail = Office(None)
+    async with mail.client(Person(ONCE), mode=MODERN) as client:
+        await mail.plugin.reload(composite_tools=[MAILING])
+        await Raw(client, "mailing").ask({})
+        approvals = mail.plugin._now.runtime.approvals
+        assert approvals is not None
+        assert len(approvals.rounds) == 1
+    assert len(approvals.rounds) == 0
