@@ -17,8 +17,11 @@ from fastmcp.tools.base import ToolResult
 from pydantic import BaseModel, Field
 
 from codecall import CodeCallPlugin, RateLimitPlugin, tool_metadata
-from codecall.catalog.pyi.types import MAX_TYPE_CHARS, ResultTypes, parameters
+from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.pyi.stubs import ToolStub, server_file, tool_docs
+from codecall.catalog.pyi.types import MAX_FILE_CHARS, MAX_TOOL_CHARS, MAX_TYPE_CHARS, FileTypes, parameters
 from codecall.errors import OptionsError
+from tests.work import python_steps
 
 SEEDS = Path(__file__).parents[3] / "shared" / "seeds"
 DOCUMENT = next(SEEDS.glob("001_*.txt"), None)
@@ -574,9 +577,41 @@ def test_definitions_that_double_each_other_stay_short() -> None:
     }
     defs = {**levels, "d40": {"type": "string"}}
     schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": defs}
-    (found,) = parameters(schema) or []
+    (found,) = parameters(schema, FileTypes()) or []
     assert len(found.type) <= MAX_TYPE_CHARS
-    types = ResultTypes()
+    types = FileTypes()
     types.add("search", schema)
     assert types.shortened
     assert sum(len(line) for lines in types.classes.values() for line in lines) <= 2 * MAX_TYPE_CHARS
+
+
+def test_definitions_that_each_parameter_repeats_stay_short() -> None:
+    fields = {f"p{number}": {"$ref": "#/$defs/d"} for number in range(2_000)}
+    schema = {"type": "object", "properties": fields, "$defs": {"d": {"enum": [f"choice {n}" for n in range(20)]}}}
+    found = parameters(schema, FileTypes()) or []
+    assert len(found) == 2_000
+    assert found[-1].type == "Any"
+    assert sum(len(each.type) for each in found) <= 2 * MAX_TOOL_CHARS
+    types = FileTypes()
+    types.add("search", schema)
+    assert types.shortened
+    assert sum(len(line) for lines in types.classes.values() for line in lines) <= 3 * MAX_TOOL_CHARS
+    stub = ToolStub("search", CatalogEntry("search", "tube", "", schema, schema))
+    assert "Some types are too long to be shown" in tool_docs("tube", stub)
+    many = server_file("tube", [stub] * 40)
+    assert "# Some types are longer than is shown here" in many
+    assert len(many) < 3 * MAX_FILE_CHARS + 40 * len(", ".join(f"{name}: Any = None" for name in fields))
+
+
+def test_classes_that_all_want_one_name_take_no_time() -> None:
+    def write(tools: int) -> None:
+        types = FileTypes()
+        for tool in range(tools):
+            kinds = [
+                {"type": "object", "properties": {name: {"type": "string"}}}
+                for number in range(18)
+                for name in (f"own{tool}_{number}", f"same{number}")
+            ]
+            types.add("search", {"type": "object", "properties": {"x": {"oneOf": kinds}}})
+
+    assert python_steps(lambda: write(80)) < 5 * python_steps(lambda: write(20))

@@ -8,7 +8,7 @@ from typing import Final
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.javascript import string_literal
-from codecall.catalog.pyi.types import Parameter, ResultTypes, is_name, parameters
+from codecall.catalog.pyi.types import FileTypes, Parameter, is_name, parameters
 from codecall.catalog.typescript.comments import shorten
 from codecall.schema.model import is_uninformative
 
@@ -64,15 +64,17 @@ def tool_file(server: str, stub: ToolStub) -> str:
 
 
 def _file(head: list[str], stubs: Sequence[ToolStub]) -> str:
-    types = ResultTypes()
+    types = FileTypes(len(stubs))
     lines = [_compact(stub, types) for stub in stubs]
     classes = [line for declared in types.classes.values() for line in declared]
-    notes = ["# Some results hold more objects than are shown: print them."] if types.shortened else []
+    notes = (
+        ["# Some types are longer than is shown here: use getToolDocs, and print results."] if types.shortened else []
+    )
     return "\n".join([*head, *notes, *classes, *lines])
 
 
-def _compact(stub: ToolStub, types: ResultTypes) -> str:
-    known, others = _divided(parameters(stub.entry.input_schema))
+def _compact(stub: ToolStub, types: FileTypes) -> str:
+    known, others = _divided(parameters(stub.entry.input_schema, types))
     about = _summary(stub.entry.description or stub.entry.title or "")
     if others:
         listed = ", ".join(f"{string_literal(each.name)}: {each.type}" for each in others)
@@ -83,8 +85,8 @@ def _compact(stub: ToolStub, types: ResultTypes) -> str:
 
 def tool_docs(server: str, stub: ToolStub) -> str:
     """The documentation of one tool."""
-    types = ResultTypes()
-    known, others = _divided(parameters(stub.entry.input_schema))
+    types, of_input = FileTypes(), FileTypes()
+    known, others = _divided(parameters(stub.entry.input_schema, of_input))
     result = _result(stub, types)
     classes = [line for declared in types.classes.values() for line in declared]
     head = [
@@ -103,7 +105,8 @@ def tool_docs(server: str, stub: ToolStub) -> str:
         '# 3. Use .get() for safe access: result.get("key", default)',
         _RULE,
     ]
-    docstring = [*_description(stub), *_arguments([*known, *others]), *_returns(stub, result, types)]
+    arguments = _arguments([*known, *others], shortened=of_input.shortened)
+    docstring = [*_description(stub), *arguments, *_returns(stub, result, types)]
     example = [f"result = {server}.{stub.function}({_given(known, others)})"]
     example.append("print(result) # Always inspect response first!")
     if result == "dict" or result in types.classes:
@@ -125,7 +128,7 @@ def _signature(known: Sequence[Parameter], others: Sequence[Parameter]) -> str:
     return ", ".join([*parts, "**more: Any"] if others else parts)
 
 
-def _result(stub: ToolStub, types: ResultTypes) -> str:
+def _result(stub: ToolStub, types: FileTypes) -> str:
     return "dict" if stub.output is None else types.add(stub.function, stub.output, stub.remark)
 
 
@@ -143,7 +146,7 @@ def _description(stub: ToolStub) -> Iterator[str]:
         yield ""
 
 
-def _arguments(listed: Sequence[Parameter]) -> Iterator[str]:
+def _arguments(listed: Sequence[Parameter], *, shortened: bool) -> Iterator[str]:
     if not listed:
         return
     yield "Args:"
@@ -151,10 +154,12 @@ def _arguments(listed: Sequence[Parameter]) -> Iterator[str]:
         name = each.name if is_name(each.name) else string_literal(each.name)
         about = each.description or f"{each.name} parameter"
         yield _in_docstring(f"    {name} ({each.type}): {about} ({'required' if each.required else 'optional'})")
+    if shortened:
+        yield "    Some types are too long to be shown, and read Any."
     yield ""
 
 
-def _returns(stub: ToolStub, result: str, types: ResultTypes) -> Iterator[str]:
+def _returns(stub: ToolStub, result: str, types: FileTypes) -> Iterator[str]:
     yield "Returns:"
     if result == "dict":
         yield "    dict: Response from the tool. Structure varies by tool."

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from codecall.catalog.javascript import string_literal
@@ -30,7 +32,13 @@ MAX_TYPED_DICTS: Final = 40
 """Most `TypedDict`s of one result; further objects are `dict`."""
 
 MAX_TYPE_CHARS: Final = 8_000
-"""Most characters of one type; a longer one is `Any`. An enumeration of 300 choices has about half of it."""
+"""Most characters of one type; a longer one is `Any`."""
+
+MAX_TOOL_CHARS: Final = 64_000
+"""Most characters of the types of one tool's parameters, or of its result; further ones are `Any`."""
+
+MAX_FILE_CHARS: Final = 1_000_000
+"""Most characters of such types in one file; each of its tools has the same part of it."""
 
 _DETAIL: Final = DetailLevel(depth=10, description=0, choices=300)
 _INPUT_DETAIL: Final = DetailLevel(depth=10, description=1_000, choices=300)
@@ -44,6 +52,7 @@ _ATOMS: Final = {
     "false": "Literal[False]",
 }
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAMES: Final = re.compile(r"\w+")
 _WORD: Final = re.compile(r"[A-Za-z0-9]+")
 _WHOLE: Final = re.compile(r"-?[0-9]+")
 
@@ -62,10 +71,11 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None and not keyword.iskeyword(text) and text != "load"
 
 
-def parameters(schema: JsonObject) -> list[Parameter] | None:
-    """The parameters of an input, required ones first, each alphabetical; None where the schema lists none."""
+def parameters(schema: JsonObject, types: FileTypes) -> list[Parameter] | None:
+    """The parameters of an input, required ones first, each alphabetical; None where the schema lists none. No class is
+    declared for them."""
     reader = SchemaReader({"type": "object", **schema}, _INPUT_DETAIL, is_input=True, integers=True)
-    root, writer = reader.read(), _TypeWriter(reader.definitions, None)
+    root, writer = reader.read(), _TypeWriter(reader.definitions, types, declares=False)
     if isinstance(root, TypeReference):
         root = reader.definitions[root.key]
     if not isinstance(root, ObjectType) or (not root.properties and root.others is not None):
@@ -74,16 +84,24 @@ def parameters(schema: JsonObject) -> list[Parameter] | None:
     return [Parameter(field.name, writer.parameter(field), not field.optional, field.note) for field in fields]
 
 
-class ResultTypes:
-    """The types of the results that the functions of one file give, each object a class with a name of its own."""
+class FileTypes:
+    """The types of the functions of one file, each object of a result a class with a name of its own.
 
-    def __init__(self) -> None:
+    Args:
+        tools: How many functions there are.
+    """
+
+    def __init__(self, tools: int = 1) -> None:
+        self.max_chars = min(MAX_TOOL_CHARS, MAX_FILE_CHARS // max(1, tools))
+        """Most characters of the types of one tool's parameters, or of its result."""
         self.classes: dict[str, list[str]] = {}
         """The lines of each class by its name; what it holds stands before it."""
         self._same: dict[tuple[str, str], str] = {}
         """The name of a class by what is in it, and by the name that it was to have; empty: any."""
+        self._numbers: Counter[str] = Counter()
+        """How many classes were to have a name."""
         self.shortened = False
-        """Whether a result has more objects than `MAX_TYPED_DICTS`."""
+        """Whether a type is longer than `MAX_TYPED_DICTS` and the like allow."""
 
     def add(self, function: str, schema: JsonObject, remark: str = "") -> str:
         """The type of a result.
@@ -97,6 +115,15 @@ class ResultTypes:
         root = reader.read()
         return _TypeWriter(reader.definitions, self, remark).text(root, f"{_pascal(function)}Result")
 
+    def new_name(self, wanted: str) -> str:
+        """A name for a class that no other has, and which is taken from now on."""
+        name = wanted
+        while name in self.classes:
+            self._numbers[wanted] += 1
+            name = f"{wanted}{self._numbers[wanted] + 1}"
+        self.classes[name] = []
+        return name
+
     def declare(self, name: str, wanted: str, lines: list[str], *, is_definition: bool) -> str:
         """Put in a class; the name of the one that is the same already, if there is one.
 
@@ -106,11 +133,12 @@ class ResultTypes:
             lines: what it is.
             is_definition: whether its schema has a name of its own.
         """
+        inside = takewhile(lambda other: other != name, reversed(self.classes))
+        holds_itself = any(_renamed(line, name, "") != line for other in inside for line in self.classes[other])
         del self.classes[name]  # behind those that it holds
-        own = re.compile(rf"\b{name}\b")
-        body = "\n".join([own.sub("", lines[0]), *(own.sub(wanted, line) for line in lines[1:])])
+        body = "\n".join([_renamed(lines[0], name, ""), *(_renamed(line, name, wanted) for line in lines[1:])])
         known = self._same.get(("", body)) or self._same.get((wanted, body))
-        if known is None or any(own.search(line) for declared in self.classes.values() for line in declared):
+        if known is None or holds_itself:
             self.classes[name] = lines
             self._same.setdefault(("" if is_definition else wanted, body), name)
             return name
@@ -122,22 +150,39 @@ class _TypeWriter:
 
     Args:
         definitions: what its types refer to.
-        file: where classes are declared; None: objects are `dict`.
+        file: where classes are declared.
         remark: stands behind the names of classes.
+        declares: whether there are classes; else objects are `dict`.
     """
 
-    def __init__(self, definitions: Mapping[str, Type], file: ResultTypes | None, remark: str = "") -> None:
+    def __init__(
+        self, definitions: Mapping[str, Type], file: FileTypes, remark: str = "", *, declares: bool = True
+    ) -> None:
         self._definitions = definitions
         self._file = file
+        self._declares = declares
         self._remark = f" # {remark}" if remark else ""
         self._named: dict[str, str] = {}
         """The types of definitions, by key; while one is written, what stands for it inside itself."""
         self._count = 0
+        self._chars = 0
+        """Characters of the types of parameters and fields so far."""
 
     def parameter(self, field: PropertyType) -> str:
         """The type of a parameter. That an optional one may be null is what its default says."""
         members = field.type.members if isinstance(field.type, UnionType) and field.optional else (field.type,)
-        return self.text(union(member for member in members if member != NULL or len(members) == 1), "")
+        return self._member(union(member for member in members if member != NULL or len(members) == 1), "")
+
+    def _member(self, item: Type, name: str) -> str:
+        """The type of a parameter or of a field."""
+        text = self.text(item, name) if self._chars < self._file.max_chars else self._shortened()
+        self._chars += len(text)
+        return text
+
+    def _shortened(self) -> str:
+        """What stands for a type that is too long."""
+        self._file.shortened = True
+        return "Any"
 
     def text(self, item: Type, name: str) -> str:
         """A type as Python writes it; `name` is that of the class, if it needs one."""
@@ -158,59 +203,46 @@ class _TypeWriter:
                 text = self._object(ObjectType((), value), name)
             case ObjectType():
                 text = self._object(item, name)
-        if len(text) <= MAX_TYPE_CHARS:
-            return text
         # A definition that names another twice doubles it; so each part is bounded, and with it the whole.
-        if self._file is not None:
-            self._file.shortened = True
-        return "Any"
+        return text if len(text) <= MAX_TYPE_CHARS else self._shortened()
 
     def _reference(self, key: str, name: str) -> str:
         if key in self._named:
             return self._named[key]
         item, wanted = self._definitions[key], _pascal(key.rpartition("/")[2] or name)
-        if self._file is not None and isinstance(item, ObjectType) and item.properties:
+        if self._declares and isinstance(item, ObjectType) and item.properties:
             # It may hold itself.
             self._named[key] = self._new_name(wanted) or "dict"
-            self._named[key] = self._declare(self._file, item, wanted, self._named[key], is_definition=True)
+            self._named[key] = self._declare(item, wanted, self._named[key], is_definition=True)
             return self._named[key]
         self._named[key] = "Any"
         self._named[key] = self.text(item, wanted)
         return self._named[key]
 
     def _new_name(self, wanted: str) -> str:
-        """A name for a class that no other has, and which is taken from now on; empty: there are enough classes."""
-        file = self._file
-        if file is None or self._count >= MAX_TYPED_DICTS:
+        """A name for a class; empty: there are enough classes."""
+        if self._count >= MAX_TYPED_DICTS:
             return ""
         self._count += 1
-        number, name = 1, wanted
-        while name in file.classes:
-            number += 1
-            name = f"{wanted}{number}"
-        file.classes[name] = []
-        return name
+        return self._file.new_name(wanted)
 
     def _object(self, item: ObjectType, name: str) -> str:
-        file = self._file
-        if file is not None and item.properties:
-            return self._declare(file, item, name, self._new_name(name) or "dict")
-        if file is None or item.others is None:
+        if self._declares and item.properties:
+            return self._declare(item, name, self._new_name(name) or "dict")
+        if not self._declares or item.others is None:
             return "dict"
         value = self.text(item.others, f"{name}Value")
         return "dict" if value == "Any" else f"dict[str, {value}]"
 
-    def _declare(
-        self, file: ResultTypes, item: ObjectType, wanted: str, name: str, *, is_definition: bool = False
-    ) -> str:
+    def _declare(self, item: ObjectType, wanted: str, name: str, *, is_definition: bool = False) -> str:
         if name == "dict":
-            file.shortened = True
+            self._file.shortened = True
             return name
         fields = [(field.name, self._field(field, wanted)) for field in item.properties]
-        return file.declare(name, wanted, self._lines(name, fields), is_definition=is_definition)
+        return self._file.declare(name, wanted, self._lines(name, fields), is_definition=is_definition)
 
     def _field(self, field: PropertyType, owner: str) -> str:
-        text = self.text(field.type, f"{owner.removesuffix('Result')}{_pascal(field.name)}")
+        text = self._member(field.type, f"{owner.removesuffix('Result')}{_pascal(field.name)}")
         return f"NotRequired[{text}]" if field.optional else text
 
     def _lines(self, name: str, fields: list[tuple[str, str]]) -> list[str]:
@@ -224,6 +256,11 @@ def _pascal(text: str) -> str:
     """`text` as the name of a class: `SearchResult` for `search_result`."""
     name = "".join(word[0].upper() + word[1:] for word in _WORD.findall(text))
     return name if name and not name[0].isdigit() else f"T{name}"
+
+
+def _renamed(line: str, name: str, to: str) -> str:
+    """`line` with another name for a class."""
+    return _NAMES.sub(lambda found: to if found[0] == name else found[0], line) if name in line else line
 
 
 def _atom(word: str) -> str:
