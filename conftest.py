@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.launch import load_time_environment
+
 if TYPE_CHECKING:
     from tests.loaded_python import LoadedPython
 
 COLLECT_EVERY_S = 5.0
 """Seconds of processor time between two full garbage collections, which each look at some hundred thousand objects."""
+
+ENVIRONMENT_KEY = pytest.StashKey[dict[str, str]]()
+"""The variables that matter when Python and its modules are loaded, before the first test."""
 
 LAST_COLLECTION_KEY = pytest.StashKey[float]()
 """Processor time at the last full collection."""
@@ -36,13 +41,14 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """From now on collect only among objects of tests, not among half a million others again and again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(GENERATION_0_THRESHOLD, *gc.get_threshold()[1:])
     gc.enable()
     _check_schemas_once()
+    session.stash[ENVIRONMENT_KEY] = load_time_environment(os.environ)
 
 
 def _check_schemas_once() -> None:
@@ -60,11 +66,20 @@ def _check_schemas_once() -> None:
     Draft202012Validator.check_schema = staticmethod(check_once)
 
 
+def _check_environment(session: pytest.Session) -> None:
+    """Fail a test that leaves another environment: no program of later tests would run in the loaded Python."""
+    before, after = session.stash[ENVIRONMENT_KEY], load_time_environment(os.environ)
+    session.stash[ENVIRONMENT_KEY] = after
+    if changed := sorted({name for name, _ in before.items() ^ after.items()}):
+        pytest.fail(f"the test leaves other values of {', '.join(changed)} in the environment", pytrace=False)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
     """After each file, forget its servers: FastMCP caches thousands of functions, and so what they belong to. What is
     left then stays for good, and looking through it again and again took a sixth of the whole run."""
     yield
+    _check_environment(item.session)
     last = item.session.stash.get(LAST_COLLECTION_KEY, 0.0)
     if nextitem is not None and (nextitem.path == item.path or time.process_time() - last < COLLECT_EVERY_S):
         return

@@ -193,6 +193,7 @@ def test_ctrl_c_while_modules_are_loaded(monkeypatch: pytest.MonkeyPatch, capsys
 
     monkeypatch.setattr(app, "run", interrupted)
     monkeypatch.setattr("sys.argv", ["codecall", "tools"])
+    monkeypatch.setenv("FASTMCP_ENV_FILE", os.devnull)  # or else it stays set
     ended: list[int] = []
     monkeypatch.setattr("os._exit", ended.append)
     main()
