@@ -89,15 +89,14 @@ def server_terms(
     """
     used = words(script)
     meant = lower_case_names(servers) | {name: name for name in servers}
-    found: list[wire.ServerTools] = []
-    left = MAX_FUNCTIONS
-    for name in sorted(used & meant.keys()):
-        tools = servers[meant[name]]
-        # Those that the script may reach by computed names come last.
-        first = sorted(tools, key=lambda tool: tool not in used and tool.lower() not in used)[:left]
-        left -= len(first)
-        found.append(wire.ServerTools(name, [_function_of(name, tool, tools[tool]) for tool in first]))
-    return wire.StarlarkTerms(servers=found, value=value, parallel=parallel)
+    names = sorted(used & meant.keys())
+    tools = [(name, tool) for name in names for tool in servers[meant[name]]]
+    # Those that the script may reach by computed names come last, of whatever server they are.
+    tools.sort(key=lambda found: found[1] not in used and found[1].lower() not in used)
+    found = {name: wire.ServerTools(name, []) for name in names}
+    for name, tool in tools[:MAX_FUNCTIONS]:
+        found[name].tools.append(_function_of(name, tool, servers[meant[name]][tool]))
+    return wire.StarlarkTerms(servers=list(found.values()), value=value, parallel=parallel)
 
 
 def _function_of(server: str, name: str, tool: tuple[str, Mapping[str, Any]]) -> wire.ToolFunction:

@@ -158,6 +158,16 @@ async def test_a_worker_that_is_lost_is_an_error_of_that_script_alone(client: Cl
     assert await run(client, "return 1") == (False, "1")
 
 
+async def test_no_tool_takes_the_name_that_another_has_to_the_letter():
+    server = FastMCP("taking")
+    for name in ("mail-send", "mail_send", "mail.send"):
+        server.tool(lambda name=name: name, name=name)
+    CodeCallPlugin.init(starlark=True).install(server)
+    async with Client(server) as client:
+        script = 'return [mail_send(), call_tool("mail-send"), call_tool(mail_send), call_tool("mail.send")]'
+        assert await run(client, script) == (False, '["mail_send","mail-send","mail_send","mail.send"]')
+
+
 async def test_thousands_of_names_that_are_taken_are_one_line_of_the_log(caplog: pytest.LogCaptureFixture):
     server = FastMCP("clashing")
     for marks in product("-.", repeat=11):

@@ -436,6 +436,19 @@ async def test_names_of_two_thousand_tools_that_read_alike_are_all_there():
         assert '"result":"a.' in await ask(client, "executeToolCode", code="result = many.a___________b_2048()")
 
 
+async def test_a_server_of_a_thousand_tools_leaves_the_others_theirs():
+    server, large, small = FastMCP("main"), FastMCP("large"), FastMCP("small")
+    for number in range(1_200):
+        large.add_tool(Odd(name=f"t{number}", parameters={"type": "object"}))
+    small.add_tool(Odd(name="find", parameters={"type": "object"}))
+    server.mount(large, namespace="large")
+    server.mount(small, namespace="small")
+    CodeCallPlugin.init(tool_files=True).install(server)
+    async with Client(server) as client:
+        code = "result = [large.t1199(), small.find()]"
+        assert await ask(client, "executeToolCode", code=code) == '{"result":[{"result":"t1199"},{"result":"find"}]}'
+
+
 @pytest.mark.parametrize(
     ("first", "last"), [(10**30, None), (-(10**30), 10**30), (2, 1), (1.0, 2.0), ("2", "3"), (True, None), (1.5, None)]
 )

@@ -156,13 +156,13 @@ def function_name(tool: str) -> str:
 
 
 def function_names(tools: Iterable[str]) -> dict[str, str]:
-    """The tools by the names of their functions; of two tools with one name the first has it, and a built-in name is no
-    tool's."""
+    """The tools by the names of their functions; of two tools with one name that has it which is called so itself, else
+    the first, and a built-in name is no tool's."""
     functions: dict[str, str] = {}
     for tool in tools:
         name = function_name(tool)
-        if name and name not in BUILTIN_NAMES:
-            functions.setdefault(name, tool)
+        if name and name not in BUILTIN_NAMES and (name == tool or name not in functions):
+            functions[name] = tool
     return functions
 
 
