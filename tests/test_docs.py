@@ -358,7 +358,7 @@ def test_no_block_is_lost():
     assert counts == {
         "console": 54,
         "python": 34,
-        "file": 18,
+        "file": 19,
         "js": 9,
         "ts": 2,
         "js refused": 1,

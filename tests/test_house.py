@@ -156,7 +156,7 @@ HOUSE = {
     "gateway.tools": Row(f"{SHARED} catalog gateway telemetry", f"{MCP} platformdirs pydantic"),
     "gateway.serve": Row(f"{SHARED} approvals.desk gateway server telemetry", f"{MCP} anyio pydantic"),
     "testing": Row(
-        f"{SHARED} calls catalog meta_tools plugin sandbox",
+        f"{SHARED} calls catalog extraction meta_tools plugin sandbox",
         "anyio coverage fastmcp jsonschema msgspec pydantic_core pytest referencing",
     ),
     "traces": Row(f"{SHARED} audit"),

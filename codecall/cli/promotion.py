@@ -173,7 +173,7 @@ async def _replayed(
             script,
             RecordingBroker(broker, entries),
             context=params,
-            starlark=starlark_terms(script, {name: {} for name in tools}) if starlark else None,
+            starlark=starlark_terms(script, {name: {} for name in tools}, extracts=True) if starlark else None,
         )
     if result.error is not None:
         raise _not_replayable(trace, f"run again with the recorded answers, the script fails: {result.error.message}")

@@ -91,17 +91,11 @@ class RunExtractor:
             InvalidInputError: there is no value, or no such type.
             ExtractionFailedError: there is no such answer.
         """
-        if "value" not in arguments:
-            raise _invalid(name, "a value is needed, as first argument")
-        value = arguments["value"]
-        try:
-            schema, validator = await to_thread.run_sync(_compile, arguments.get("type"))
-        except WrongType as wrong:
-            raise _invalid(name, str(wrong)) from None
+        value, schema, validator = await read_arguments(name, arguments)
         finding: str | None = None
         for _ in range(2):
             answer = await self._ask(name, ExtractionRequest(value, schema, finding))
-            text, finding = await to_thread.run_sync(_checked, answer, validator)
+            text, finding = await to_thread.run_sync(checked_answer, answer, validator)
             if finding is None:
                 return text
         raise _failed(
@@ -158,6 +152,21 @@ class RunExtractor:
         return sampled_text(await self._model.ask(CreateMessageRequest(params=params)))
 
 
+async def read_arguments(name: str, arguments: Mapping[str, object]) -> tuple[object, Schema, Validator]:
+    """The value that is to be read, and the type that it is read into.
+
+    Raises:
+        InvalidInputError: there is no value, or no such type.
+    """
+    if "value" not in arguments:
+        raise _invalid(name, "a value is needed, as first argument")
+    try:
+        schema, validator = await to_thread.run_sync(_compile, arguments.get("type"))
+    except WrongType as wrong:
+        raise _invalid(name, str(wrong)) from None
+    return arguments["value"], schema, validator
+
+
 def _compile(given: object) -> tuple[Schema, Validator]:
     from jsonschema import Draft202012Validator, SchemaError  # not above: few runs extract
 
@@ -175,7 +184,7 @@ def _prompt(request: ExtractionRequest) -> str:
     return f"JSON Schema:\n{json.dumps(request.schema, ensure_ascii=False)}\n\nData:\n{data}{again}"
 
 
-def _checked(answer: str, validator: Validator) -> tuple[str, str | None]:
+def checked_answer(answer: str, validator: Validator) -> tuple[str, str | None]:
     """The JSON text of an answer, and what is wrong with it; None where nothing is."""
     if len(answer) > MAX_ANSWER_CHARS:
         return "", f"it has {len(answer):,} characters"

@@ -57,7 +57,7 @@ def describe_execute(options: PluginOptions) -> str:
         f"{_others(options)} work likewise. "
         "__safe_parallel([() => callTool(…), …], {maxConcurrency: 10}) runs up to 100 functions to their end and gives "
         "their values in order, or throws one Error that names all failures. "
-        f"Return, pass on or emit(block) pictures and files.{_extract(options)} "
+        f"Return, pass on or emit(block) pictures and files.{describe_extract(options)} "
         f"codecallContext is `context`, read-only.{console}\n"
         f"{language_summary(Rules.from_limits(preset))}\n"
         f"Limits: {_limits(options)}.\n"
@@ -67,12 +67,13 @@ def describe_execute(options: PluginOptions) -> str:
     )
 
 
-def _extract(options: PluginOptions) -> str:
+def describe_extract(options: PluginOptions, *, await_it: bool = True) -> str:
     """What a script may have a model do; empty where it may not."""
     if options.extract is None:
         return ""
+    wait = "await " if await_it else ""
     return (
-        " await extract(value, '{total: number}') has a model read text into a TypeScript type or JSON Schema, "
+        f" {wait}extract(value, '{{total: number}}') has a model read text into a TypeScript type or JSON Schema, "
         f"{options.extract.max_requests} times at most: for single values, not in loops."
     )
 

@@ -152,7 +152,7 @@ class ExecuteTool(MetaTool):
             raise ValidationError(f"{self.name}: language: this server runs no Starlark; write JavaScript")
         starlark = options.starlark or StarlarkOptions()
         try:
-            terms = await terms_for(request.script, request.context or {}, view, starlark)
+            terms = await terms_for(request.script, request.context or {}, view, options)
         except OptionsError as refused:
             raise ValidationError(f"{self.name}: context: {refused.message}") from None
         return replace(request, starlark=terms, preset=script_preset(options.preset, starlark.code_mode))

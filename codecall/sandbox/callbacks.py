@@ -176,8 +176,9 @@ class CallbackBroker:
     async def _answer(
         self, called: CallKind, handler: Callable[..., Any] | None, name: str, *arguments: dict[str, object]
     ) -> str:
-        # No rule about names holds for results that a caller's own scripts have left.
-        if called != "result" and is_meta_tool(name):
+        # No rule about names holds for results that a caller's own scripts have left, and for types.
+        named = called not in ("result", "extract")
+        if named and is_meta_tool(name):
             raise SelfReferenceError(name.strip())
         label = f"{called.capitalize()} '{name}'"
         if handler is None:
@@ -185,7 +186,7 @@ class CallbackBroker:
             hint = await self._suggestion(name) if called == "tool" and missing is None else None
             message, hint = missing or (f"{label} was not found", hint)
             raise NOT_FOUND[called](message, tool_name=name, called=called, hint=hint)
-        if called != "result" and not self._may_call(name):
+        if named and not self._may_call(name):
             raise AccessDeniedError(f"{label} is not among the allowed tools", tool_name=name, called=called)
         request = _perform(handler, called, name, *arguments)
         try:

@@ -13,6 +13,7 @@ from codecall.errors import OptionsError
 from codecall.sandbox import wire
 from codecall.sandbox.starlark.policy import (
     BUILTIN_NAMES,
+    EXTRACT,
     FOREIGN_NAMES,
     NAME,
     function_names,
@@ -55,7 +56,7 @@ def words(script: str) -> set[str]:
 
 
 def starlark_terms(
-    script: str, tools: Mapping[str, Mapping[str, Any]] | None, *, parallel: int = 10
+    script: str, tools: Mapping[str, Mapping[str, Any]] | None, *, parallel: int = 10, extracts: bool = False
 ) -> wire.StarlarkTerms:
     """What a Starlark script runs with.
 
@@ -64,20 +65,28 @@ def starlark_terms(
         tools: what it may call, by name, with `inputSchema`. None: nobody knows, so each function that it calls and
             that is of no other language may be a tool.
         parallel: most functions of one `parallel` that run at the same time.
+        extracts: whether it has `extract`, where no tool is called so.
     """
     if tools is None:
         foreign = {row.name for row in FOREIGN_NAMES}
+        foreign |= {EXTRACT} if extracts else set()
         tools = {name: {} for name in dict.fromkeys(_CALLED.findall(script)) if name not in foreign}
     used, functions = words(script), function_names(tools)
     found = sorted(used & functions.keys())[:MAX_FUNCTIONS]
     return wire.StarlarkTerms(
         functions=[_function(name, functions[name], tools[functions[name]].get("inputSchema")) for name in found],
         parallel=parallel,
+        extracts=extracts and EXTRACT not in found,
     )
 
 
 def server_terms(
-    script: str, servers: Mapping[str, Mapping[str, tuple[str, Mapping[str, Any]]]], *, value: str, parallel: int = 10
+    script: str,
+    servers: Mapping[str, Mapping[str, tuple[str, Mapping[str, Any]]]],
+    *,
+    value: str,
+    parallel: int = 10,
+    extracts: bool = False,
 ) -> wire.StarlarkTerms:
     """What a Starlark script runs with in which tools are members of servers.
 
@@ -86,6 +95,7 @@ def server_terms(
         servers: the tools of each server by their names in code: the tool's own name, and its input schema.
         value: the variable whose value at the end is the script's.
         parallel: most functions of one `parallel` that run at the same time.
+        extracts: whether it has `extract`, where no server is called so.
     """
     used = words(script)
     meant = lower_case_names(servers) | {name: name for name in servers}
@@ -96,7 +106,8 @@ def server_terms(
     found = {name: wire.ServerTools(name, []) for name in names}
     for name, tool in tools[:MAX_FUNCTIONS]:
         found[name].tools.append(_function_of(name, tool, servers[meant[name]][tool]))
-    return wire.StarlarkTerms(servers=list(found.values()), value=value, parallel=parallel)
+    extracts = extracts and EXTRACT not in found
+    return wire.StarlarkTerms(servers=list(found.values()), value=value, parallel=parallel, extracts=extracts)
 
 
 def _function_of(server: str, name: str, tool: tuple[str, Mapping[str, Any]]) -> wire.ToolFunction:

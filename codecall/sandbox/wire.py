@@ -169,6 +169,8 @@ class StarlarkTerms(msgspec.Struct, frozen=True):
     """The servers whose names occur in it."""
     value: str = ""
     """The variable whose value at the end is the script's, if it returns none; empty: it has to return it."""
+    extracts: bool = False
+    """It has `extract`."""
 
 
 class Start(msgspec.Struct, tag="start", frozen=True):

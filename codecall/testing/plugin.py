@@ -181,6 +181,12 @@ def result_stub(tool_stub: Stubs) -> Callable[..., Stub]:
 
 
 @pytest.fixture
+def extract_stub(tool_stub: Stubs) -> Callable[..., Stub]:
+    """Declare what `extract(value, type)` of scripts gives: `extract_stub(returns={"total": 12})`."""
+    return tool_stub.extract
+
+
+@pytest.fixture
 def codecall_enclave(request: pytest.FixtureRequest, tool_stub: Stubs, codecall_preset: str | None) -> ScriptEnclave:
     """Run scripts: `codecall_enclave.run("return 1 + 1")`, or `await codecall_enclave.execute(…)`."""
     from codecall.errors import OptionsError

@@ -15,6 +15,7 @@ from codecall.presets import Preset
 from codecall.sandbox.callbacks import ToolHandler
 from codecall.sandbox.interfaces import RunHooks, ToolBroker
 from codecall.sandbox.languages import Language, check_variables, language_of, starlark_terms
+from codecall.sandbox.starlark.policy import EXTRACT
 from codecall.sandbox.wire import StarlarkTerms
 from codecall.similarity import nearest
 from codecall.testing import coverage_data
@@ -22,7 +23,7 @@ from codecall.testing.calls import Calls, abbreviate
 from codecall.testing.enclaves import EnclaveJob, PresetChoice, SessionEnclaves
 from codecall.testing.report import FailureReason, format_reasons, refuse_unknown
 from codecall.testing.results import ScriptResult
-from codecall.testing.stubs.broker import StubbedResults, StubBroker
+from codecall.testing.stubs.broker import StubbedExtractor, StubbedResults, StubBroker
 from codecall.testing.stubs.stubs import Stubs
 
 __tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
@@ -188,7 +189,7 @@ class ScriptEnclave:
                 context=options.get("context"),
                 preset=preset,
                 coverage=covered,
-                hooks=RunHooks(results=StubbedResults(stub_broker)),
+                hooks=RunHooks(results=StubbedResults(stub_broker), extractor=StubbedExtractor(stub_broker)),
                 starlark=starlark,
             )
             return ScriptResult(result, name=origin.name, source=script, calls=Calls(tuple(stub_broker.calls)))
@@ -206,8 +207,9 @@ class ScriptEnclave:
         check_variables(options.get("context") or {}, stubs)
         known = starlark_terms(script, stubs)
         names = {function.name for function in known.functions}
-        others = [function for function in starlark_terms(script, None).functions if function.name not in names]
-        return StarlarkTerms([*known.functions, *others], known.parallel)
+        unknown = starlark_terms(script, None, extracts=True)
+        others = [function for function in unknown.functions if function.name not in names]
+        return StarlarkTerms([*known.functions, *others], known.parallel, extracts=EXTRACT not in names)
 
     def _add_result(self, result: ScriptResult, origin: ScriptOrigin) -> ScriptResult:
         self.results.append(result)

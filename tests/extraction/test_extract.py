@@ -171,6 +171,57 @@ async def test_a_wrong_type_is_an_error_of_the_script_and_no_request(call: str) 
     assert model.prompts == []
 
 
+STARLARK = f"return extract({json.dumps(LETTER)}, '{{ total: number }}')"
+
+
+async def starlark(script: str, answers: Sequence[str], **options: Any) -> tuple[Any, Model]:
+    """What `codecall:execute` answers to a Starlark script, and the model that was asked."""
+    model = Model(*answers)
+    async with Client(server(starlark=True, **options), mode="legacy", sampling_handler=model.answer) as client:
+        return await run(client, script, language="starlark"), model
+
+
+async def test_a_starlark_script_extracts_too() -> None:
+    answer, model = await starlark(STARLARK, ["twelve", '{"total": 12}'])
+    assert answer["result"] == {"total": 12}
+    assert answer["stats"]["modelRequests"] == 2
+    assert model.prompts[0].endswith(f"Data:\n{LETTER}")
+    several = "return parallel([lambda n=n: extract(n, type='number') for n in [1, 2, 3]])"
+    assert (await starlark(several, ["7"]))[0]["result"] == [7, 7, 7]
+
+
+async def test_a_failed_extraction_of_a_starlark_script_has_its_code_and_may_be_tried() -> None:
+    answer, _ = await starlark(STARLARK, ["twelve"])
+    assert (answer["status"], answer["error"]["code"]) == ("tool_error", "EXTRACTION_FAILED")
+    tried = "answer = try_call(extract, 'x', 'number')\nreturn [answer['ok'], answer['error']['code']]"
+    assert (await starlark(tried, ["twelve"]))[0]["result"] == [False, "EXTRACTION_FAILED"]
+    assert "a value and a type are needed" in (await starlark("return extract('x')", ["1"]))[0]["error"]["message"]
+
+
+async def test_starlark_has_no_extract_where_it_is_off_and_a_tool_or_variable_of_that_name_counts_first() -> None:
+    answer, _ = await starlark(STARLARK, ["1"], extract=False)
+    assert "'extract' is not defined" in answer["error"]["message"]
+    made = server(starlark=True)
+    made.tool(post, name="extract")
+    async with Client(made, mode="legacy") as client:
+        assert (await run(client, "return extract(body='a')", language="starlark"))["result"] == "a"
+    async with Client(server(starlark=True), mode="legacy") as client:
+        data = await run(client, "return extract", language="starlark", context={"extract": 3})
+    assert data["result"] == 3
+
+
+async def test_the_other_tools_that_run_starlark_extract_too() -> None:
+    model = Model('{"total": 12}')
+    made = server(starlark=True, tool_files=True)
+    async with Client(made, mode="legacy", sampling_handler=model.answer) as client:
+        script = await client.call_tool("execute_tool_script", {"script": STARLARK})
+        code = await client.call_tool("executeToolCode", {"code": STARLARK.replace("return", "result =")})
+        described = {tool.name: tool.description or "" for tool in await client.list_tools()}
+    for answer, name in ((script, "execute_tool_script"), (code, "executeToolCode")):
+        assert (answer.structured_content or {})["result"] == {"total": 12}
+        assert " extract(value, '{total: number}')" in described[name]
+
+
 async def test_a_script_may_have_a_function_of_that_name() -> None:
     answer = await execute("function extract(text) { return text.length } return extract('four')", extract=False)
     assert answer["result"] == 4

@@ -112,6 +112,13 @@ def test_invalid_answer(codecall_enclave, tool_stub):
     tool_stub("users:list", side_effect=lambda _: 5, output_schema={"type": "array"})
     codecall_enclave.run(CALL)
 
+def test_extracted_value_of_another_type(codecall_enclave, extract_stub):
+    extract_stub(returns="seven")
+    codecall_enclave.run("return await extract('x', 'number')")
+
+def test_extract_without_a_stub(codecall_enclave):
+    codecall_enclave.run("return await extract('x', 'number')")
+
 def test_unused(tool_stub):
     tool_stub("users:list", returns=[])
 
@@ -191,6 +198,11 @@ SAID = {
     "test_member_that_is_missing": ["called the tool 'users.lst' with {}, which has no stub; did it mean users:list?"],
     "test_invalid_answer": [
         "gave 5, which does not fit the output schema of the tool: value: 5 is not of type 'array'"
+    ],
+    "test_extracted_value_of_another_type": ["does not fit the type 'number': 'seven' is not of type 'number'"],
+    "test_extract_without_a_stub": [
+        '<script> extracted \'number\' with {"value": "x", "type": "number"}, which has no stub',
+        '  Declare it: extract_stub("number", returns=…)',
     ],
     "test_unused": ['tool_stub("users:list") was never called (declared at test_strict.py:', "called: nothing"],
     "test_used_too_rarely": ['tool_stub("users:list") was called 1 of 3 times', "optional=True for this stub"],

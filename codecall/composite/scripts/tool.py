@@ -90,7 +90,7 @@ class ScriptFileTool(CompositeTool):
         data = {**dict.fromkeys(declared), **(request.context or {})}
         options = runtime.options.starlark or StarlarkOptions()
         try:
-            terms = await terms_for(request.script, data, view, options)
+            terms = await terms_for(request.script, data, view, runtime.options)
         except OptionsError as refused:
             raise ValidationError(f"{self.name}: {refused.message}") from None
         preset = script_preset(runtime.options.preset, options.code_mode)

@@ -15,6 +15,7 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import CodeCallError
 from codecall.globs import display_name
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
+from codecall.meta_tools.descriptions import describe_extract
 from codecall.meta_tools.runs import ExecuteRequest, run_observed, start_script
 from codecall.meta_tools.starlark.auto_execution import CodeBroker, check_code
 from codecall.meta_tools.starlark.lookup import MAX_LISTED
@@ -66,7 +67,7 @@ class CodeTool(MetaTool):
             runtime,
             verb="execute",
             title="Execute code over tools",
-            description=_ABOUT,
+            description=_ABOUT + describe_extract(runtime.options, await_it=False),
             parameters=_INPUT,
             output_schema=output_schema("The value of the variable `result`"),
             annotations=ToolAnnotations(
@@ -99,7 +100,7 @@ class CodeTool(MetaTool):
         }
         request = ExecuteRequest(
             parsed.code,
-            starlark=server_terms(parsed.code, tools, value=VALUE),
+            starlark=server_terms(parsed.code, tools, value=VALUE, extracts=self._runtime.options.extract is not None),
             whole_result=True,
             tool=self.name,
             preset=self._preset,

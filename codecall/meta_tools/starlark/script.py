@@ -18,6 +18,7 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import OptionsError
 from codecall.globs import display_name
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
+from codecall.meta_tools.descriptions import describe_extract
 from codecall.meta_tools.execute import checked_context
 from codecall.meta_tools.runs import ExecuteRequest, run_script
 from codecall.meta_tools.starlark.auto_execution import ScriptBroker
@@ -107,7 +108,7 @@ class ScriptTool(MetaTool):
             runtime,
             verb="execute_tool_script",
             title="Run a Starlark script over tools",
-            description=_ABOUT,
+            description=_ABOUT + describe_extract(runtime.options, await_it=False),
             parameters=_INPUT,
             output_schema=_OUTPUT,
             annotations=ToolAnnotations(
@@ -122,7 +123,7 @@ class ScriptTool(MetaTool):
         def describe() -> str:
             functions = function_names(entry.name for entry in entries)
             self._warn_of_taken({entry.name for entry in entries}.difference(functions.values()))
-            return f"{_ABOUT}\n{list_tools(entries, functions, options)}"
+            return f"{self.description}\n{list_tools(entries, functions, options)}"
 
         # In a thread: a server may have thousands of tools.
         description = describe() if len(entries) <= CHUNK else await to_thread.run_sync(describe)
@@ -155,7 +156,7 @@ class ScriptTool(MetaTool):
         options = self._runtime.options
         starlark = options.starlark or StarlarkOptions()
         try:
-            terms = await terms_for(parsed.script, parsed.data or {}, view, starlark)
+            terms = await terms_for(parsed.script, parsed.data or {}, view, options)
         except OptionsError as refused:
             return _failed(refused.message, {"status": "error", "error": refused.as_dict()})
         request = ExecuteRequest(

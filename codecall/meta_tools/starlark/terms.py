@@ -9,7 +9,7 @@ from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.javascript import string_literal
 from codecall.catalog.view import CatalogView
 from codecall.option_base import parse_duration
-from codecall.options import CodeModeOptions, StarlarkOptions
+from codecall.options import CodeModeOptions, PluginOptions
 from codecall.presets import Preset
 from codecall.sandbox.languages import check_variables, starlark_terms, words
 from codecall.sandbox.starlark.policy import function_name, function_names, signature
@@ -45,7 +45,7 @@ async def add_call_forms(documents: Sequence[dict[str, Any]], view: CatalogView)
 
 
 async def terms_for(
-    script: str, data: Mapping[str, object], view: CatalogView, options: StarlarkOptions
+    script: str, data: Mapping[str, object], view: CatalogView, options: PluginOptions
 ) -> StarlarkTerms:
     """What a Starlark script runs with.
 
@@ -53,7 +53,7 @@ async def terms_for(
         script: Its text.
         data: Its variables.
         view: The tools of its caller.
-        options: The option `starlark`.
+        options: Those of the plugin.
 
     Raises:
         OptionsError: a key of `data` cannot be a variable.
@@ -63,8 +63,9 @@ async def terms_for(
         tools = {entry.name: entry for entry in await view.entries()}
     check_variables(data, tools)
     schemas = {name: {"inputSchema": entry.input_schema} for name, entry in tools.items()}
-    parallel = options.code_mode.parallel_max_concurrency or _DEFAULTS.parallel_max_concurrency
-    return starlark_terms(script, schemas, parallel=parallel)
+    code_mode = options.starlark.code_mode if options.starlark is not None else _DEFAULTS
+    parallel = code_mode.parallel_max_concurrency or _DEFAULTS.parallel_max_concurrency
+    return starlark_terms(script, schemas, parallel=parallel, extracts=options.extract is not None)
 
 
 def script_preset(preset: Preset, code_mode: CodeModeOptions) -> Preset:

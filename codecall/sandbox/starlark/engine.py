@@ -10,7 +10,7 @@ import json
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from greenlet import getcurrent, greenlet
 from starlark.eval import builtins, evaluator
@@ -28,7 +28,7 @@ from codecall.sandbox.agentscript.parser.unicode import well_formed
 from codecall.sandbox.agentscript.validator.names import AskHost
 from codecall.sandbox.starlark import amended as amended  # noqa: PLC0414 - it mends the evaluator
 from codecall.sandbox.starlark.failures import TaskFailedError, ToolFailedError, calling_offset, failure_of
-from codecall.sandbox.starlark.policy import BUILTIN_NAMES, MAX_TASKS, lower_case_names
+from codecall.sandbox.starlark.policy import BUILTIN_NAMES, EXTRACT, MAX_TASKS, lower_case_names
 from codecall.sandbox.starlark.read import SCRIPT, StarlarkProgram
 from codecall.sandbox.starlark.thread import Meter, Stopped, TaskThread
 from codecall.sandbox.starlark.values import Encoder, Server, TooLarge, console_text, from_json
@@ -36,6 +36,9 @@ from codecall.sandbox.starlark.values import Encoder, Server, TooLarge, console_
 call = cast("Callable[[Any, list[Any], dict[str, Any], TaskThread], Any]", evaluator.call)  # pyright: ignore[reportUnknownMemberType]
 
 _UNIVERSAL: Final = {name: value for name, value in builtins.make_universal().items() if name in BUILTIN_NAMES}
+
+MAX_SHOWN_TYPE: Final = 60
+"""Most characters of a type in the name of its call."""
 
 
 class StarlarkEngine:
@@ -93,6 +96,8 @@ class StarlarkEngine:
         universal = dict(_UNIVERSAL)
         for name in ("print", "call_tool", "try_call", "parallel"):
             universal[name] = BuiltinFunction(name, getattr(self, f"_builtin_{name}"))
+        if terms.extracts:
+            universal[EXTRACT] = BuiltinFunction(EXTRACT, self._builtin_extract)
         for function in terms.functions:
             # A global of the module: every name that the script does not define is looked up there.
             self._module.globals[function.name] = BuiltinFunction(function.name, partial(self._tool, function))
@@ -186,9 +191,26 @@ class StarlarkEngine:
         return self._answered(answer)
 
     def _builtin_try_call(self, name: Any, /, *positional: Any, **arguments: Any) -> Any:
-        answer = self._call("try_call", self._tool_name(name), positional, arguments)
+        if isinstance(name, BuiltinFunction) and name.impl == self._builtin_extract:
+            answer = self._extract(*positional, **arguments)
+        else:
+            answer = self._call("try_call", self._tool_name(name), positional, arguments)
         value = self._answered(answer)
         return Dict({"ok": answer.ok, ("value" if answer.ok else "error"): value}, self._module.mutability)
+
+    def _builtin_extract(self, *positional: Any, **arguments: Any) -> Any:
+        answer = self._extract(*positional, **arguments)
+        if not answer.ok:
+            raise ToolFailedError(_message(answer), answer.call)
+        return self._answered(answer)
+
+    def _extract(self, *positional: Any, **arguments: Any) -> wire.Answer:
+        given = {**dict(zip(("value", "type"), positional, strict=False)), **arguments}
+        if len(positional) + len(arguments) != len(given) or given.keys() != {"value", "type"}:
+            raise EvalError('extract: a value and a type are needed: extract(text, "{ total: number }")')
+        wanted = given["type"]
+        name = wanted.strip()[:MAX_SHOWN_TYPE] if isinstance(wanted, str) else "JSON Schema"
+        return self._request(EXTRACT, name, given, "extract")
 
     def _tool_name(self, tool: Any) -> Any:
         """The name of a tool that is given as its function; anything else as it is."""
@@ -210,13 +232,19 @@ class StarlarkEngine:
         return self._tool(function, *positional, **arguments)
 
     def _call(self, what: str, name: Any, positional: tuple[Any, ...], arguments: dict[str, Any]) -> wire.Answer:
-        """Call a tool, and let other tasks run until its answer is there."""
+        """Call a tool."""
         if positional:
             raise EvalError(f'{what}: tools take their input by name: {what}("name", key=value)')
         if not isinstance(name, str):
             raise EvalError(f"{what}: the name of a tool is a string (got {starlark_type(name)})")
         if len(name) > wire.MAX_NAME_LENGTH:
             raise EvalError(f"{what}: no tool has a name of {len(name)} characters")
+        return self._request(what, name, arguments, "tool")
+
+    def _request(
+        self, what: str, name: str, arguments: dict[str, Any], kind: Literal["tool", "extract"]
+    ) -> wire.Answer:
+        """Ask the host, and let other tasks run until its answer is there."""
         if self._made >= self.limits.max_tool_calls:
             raise Stopped("TOOL_CALL_LIMIT")
         try:
@@ -230,7 +258,7 @@ class StarlarkEngine:
         number = self._made
         offset = calling_offset()
         place = (None, None) if offset is None or self._program is None else self._program.lines.position(offset)
-        self.calls.append(wire.Call(number, well_formed(name), text, "tool", False, *place))
+        self.calls.append(wire.Call(number, well_formed(name), text, kind, False, *place))
         self.pending_calls += 1
         self._waiting[number] = getcurrent()
         return cast("wire.Answer", self._hub.switch())

@@ -49,6 +49,9 @@ BUILTINS: Final = (
 
 BUILTIN_NAMES: Final = frozenset(builtin.name for builtin in BUILTINS)
 
+EXTRACT: Final = "extract"
+"""A name that scripts have where a model may read values for them, unless a tool or a variable has it."""
+
 
 class Foreign(NamedTuple):
     """Something that Python or another language has."""

@@ -23,6 +23,7 @@ from codecall.sandbox.agentscript.validate import without_fence
 from codecall.sandbox.agentscript.validator.names import AskHost
 from codecall.sandbox.starlark.policy import (
     BUILTIN_NAMES,
+    EXTRACT,
     FOREIGN_NAMES,
     FOREIGN_WORDS,
     MAX_NESTING,
@@ -103,7 +104,7 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
         raise invalid_script(text, violations[:MAX_FINDINGS])
     file.statements = [_wrapped(_with_value(file.statements, terms.value, len(text)), data, len(text))]
     builtins = BUILTIN_NAMES if start.limits.allow_console else BUILTIN_NAMES - {"print"}
-    resolve(file, lexer.locs, universal=builtins)
+    resolve(file, lexer.locs, universal=builtins | {EXTRACT} if terms.extracts else builtins)
     if errors := cast("list[StarlarkError]", file.errors):  # pyright: ignore[reportUnknownMemberType]
         raise invalid_script(text, _syntax_violations(text, lines, errors))
     check = _Names(start, terms, ask)

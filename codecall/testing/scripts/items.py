@@ -116,7 +116,8 @@ def _declare(stubs: Stubs, program: Program) -> None:
         return stub.kind, stub.name, repr(stub.when), stub.optional
 
     counts = Counter(map(key, program.stubs))
-    declare = {"tool": stubs, "resource": stubs.resource, "prompt": stubs.prompt, "result": stubs.result}
+    others = {"resource": stubs.resource, "prompt": stubs.prompt, "result": stubs.result, "extract": stubs.extract}
+    declare = {"tool": stubs, **others}
     for stub in program.stubs:
         answer = {"returns": stub.value} if stub.failure is None else {"raises": stub.failure}
         settings: dict[str, Any] = {**answer, "optional": stub.optional}

@@ -58,7 +58,7 @@ _LABELS: Final = frozenset((*get_args(FindingKind), *get_args(FindingCode)))
 
 _SETTINGS: Final = ("preset", "hint", "context", "allowed")
 
-_STUBS: Final = ("tool", "resource", "prompt", "result")
+_STUBS: Final = ("tool", "resource", "prompt", "result", "extract")
 
 _KNOWN: Final = ", ".join([*(f"`{name}:`" for name in _SETTINGS), *(f"`{name}:` or `{name}?:`" for name in _STUBS)])
 

@@ -82,7 +82,7 @@ class ProgramStub:
     """A stub that answers calls of a program."""
 
     kind: CallKind
-    """`tool`, `resource`, `prompt` or `result`."""
+    """`tool`, `resource`, `prompt`, `result` or `extract`."""
     name: str
     """Its name or URI."""
     line: int

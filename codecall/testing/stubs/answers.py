@@ -19,6 +19,7 @@ from pydantic_core import PydanticSerializationError, to_jsonable_python
 from codecall.errors import (
     AccessDeniedError,
     CallKind,
+    ExtractionFailedError,
     InputRequiredError,
     InvalidInputError,
     PromptNotFoundError,
@@ -45,6 +46,7 @@ CODES: Final[dict[str, tuple[type[ToolCallError], str]]] = {
     "TOOL_TIMEOUT": (ToolTimeoutError, "{0} did not answer in time"),
     "INPUT_REQUIRED": (InputRequiredError, "{0} asks for input that a script cannot give"),
     "TASK_STARTED": (TaskStartedError, "{0} started a background task instead of answering"),
+    "EXTRACTION_FAILED": (ExtractionFailedError, "{0}: the model's answer does not fit the type"),
     "RATE_LIMIT": (RateLimitedError, "{0} is called too often"),
 }
 """The failures that a stub can have by name: CodeCall's codes of failed calls, with the error and its message."""
@@ -261,7 +263,7 @@ class Stub:
     """One declared tool, resource or prompt. Made by `tool_stub(...)` and its like."""
 
     kind: CallKind
-    """`tool`, `resource`, `prompt` or `result`."""
+    """`tool`, `resource`, `prompt`, `result` or `extract`."""
     name: str
     """Its name or URI; for a resource perhaps a glob."""
     answer: Answer
@@ -300,7 +302,11 @@ class Stub:
 
     def stands_for(self, kind: CallKind, name: str) -> bool:
         """Whether it is a stub of that name at all, whatever the input."""
-        return self.kind == kind and (self.name == name or (kind == "resource" and fnmatchcase(name, self.name)))
+        return self.kind == kind and (
+            self.name == name
+            or (kind == "resource" and fnmatchcase(name, self.name))
+            or (kind == "extract" and self.name == "*")
+        )
 
     def takes(self, arguments: dict[str, Any]) -> bool:
         """Whether it answers calls with that input.

@@ -18,6 +18,7 @@ from codecall.errors import (
     NOT_FOUND,
     CallKind,
     CodeCallError,
+    ExtractionFailedError,
     InvalidInputError,
     LimitExceeded,
     ToolCallError,
@@ -49,6 +50,7 @@ _CALL_VERBS: Final[dict[CallKind, str]] = {
     "resource": "read the resource",
     "prompt": "asked for the prompt",
     "result": "asked for the result",
+    "extract": "extracted",
 }
 
 _MIN_SIMILARITY: Final = 0.8
@@ -102,6 +104,26 @@ class StubBroker(CallbackBroker):
     async def result(self, handle: str, part: dict[str, object], *, max_bytes: int | None = None) -> str:
         """The stub's value as JSON text, whatever part of it is requested."""
         return await self._record("result", handle, part, max_bytes)
+
+    async def extract(self, name: str, arguments: dict[str, object]) -> str:
+        """The stub's value as JSON text, which has to fit the type.
+
+        Raises:
+            ToolCallError: there is no value or no such type, or the stub's value does not fit it.
+        """
+        from codecall.extraction.extractor import checked_answer, read_arguments  # loads FastMCP; few scripts extract
+
+        _, _, validator = await read_arguments(name, arguments)
+        text = await self._record("extract", name, arguments, None)
+        text, finding = await anyio.to_thread.run_sync(checked_answer, text, validator)
+        if finding is not None:
+            self._stubs.history.note(
+                "answer",
+                f"what the stub of extract gave does not fit the type {name!r}: {finding}",
+                '  Answer with what fits it, or with raises="EXTRACTION_FAILED", as a model that is wrong twice',
+            )
+            raise ExtractionFailedError(f"extract: {finding}", tool_name=name, called="extract")
+        return text
 
     async def prepare(self) -> None:
         """Prepare the upstream broker. See `ToolBroker.prepare`."""
@@ -213,7 +235,7 @@ class StubBroker(CallbackBroker):
             stub, same_name = self._stubs.choose(call.kind, call.name, call.input)
         except Exception as failure:
             raise TestFailed from without_internal_frames(failure)
-        if stub is not None or (self._stubs.upstream is not None and call.kind != "result"):
+        if stub is not None or (self._stubs.upstream is not None and call.kind not in ("result", "extract")):
             return stub
         if self._handler is not None and call.kind == "tool":
             return None
@@ -232,7 +254,7 @@ class StubBroker(CallbackBroker):
                 text = await upstream.call(call.name, arguments, max_bytes=max_bytes)
             case "resource":
                 text = await upstream.read(call.name, max_bytes=max_bytes)
-            case "prompt" | "result" | "extract":  # results are not called upstream
+            case "prompt" | "result" | "extract":  # the last two are not called upstream
                 text = await upstream.prompt(call.name, arguments, max_bytes=max_bytes)
         return cast("object", msgspec.json.decode(text))
 
@@ -299,6 +321,23 @@ class StubBroker(CallbackBroker):
 def _unused_handler(_name: str, _arguments: dict[str, Any]) -> object:
     """The handler that the base class asks for; it is never called, since each call has its own answer."""
     return None
+
+
+class StubbedExtractor:
+    """A `ValueExtractor` whose values come from stubs; no model is asked, and none is counted.
+
+    Args:
+        broker: The broker with the stubs.
+    """
+
+    requests = tokens = 0
+
+    def __init__(self, broker: StubBroker) -> None:
+        self._broker = broker
+
+    async def extract(self, name: str, arguments: Mapping[str, object]) -> str:
+        """The stub's value. See `ValueExtractor.extract`."""
+        return await self._broker.extract(name, dict(arguments))
 
 
 class StubbedResults:

@@ -181,6 +181,27 @@ class Stubs:
         answers = (returns, raises, side_effect)
         return self._add("result", handle, answers, delay_ms=delay_ms, when=when, times=times, optional=optional)
 
+    @suggest_arguments("extract_stub")
+    def extract(
+        self,
+        name: str = "*",
+        *,
+        returns: object = _MISSING,
+        raises: StubFailure | None = None,
+        side_effect: SideEffect | None = None,
+        delay_ms: float = 0,
+        when: StubCondition | None = None,
+        times: int | None = None,
+        optional: bool = False,
+    ) -> Stub:
+        """Declare what `extract(value, type)` of scripts gives; it has to fit the type.
+
+        The input has `value` and `type`; `when` tells values apart. `name` is a type as the script writes it, or `*`
+        for any. For the rest see `tool_stub`.
+        """
+        answers = (returns, raises, side_effect)
+        return self._add("extract", name, answers, delay_ms=delay_ms, when=when, times=times, optional=optional)
+
     def declare(self, tools: Sequence[Mapping[str, object]]) -> None:
         """Declare the schemas of tools: mappings with `name`, `description`, `inputSchema`, `outputSchema`.
 

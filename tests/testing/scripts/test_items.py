@@ -72,6 +72,11 @@ return n;
 const rows = await getResult('res_1', { from: 1 });
 return [await readResource('shop://menu'), (await getPrompt('greet', {})).messages[0].content, rows];
 //= [{"dishes": []}, "Hello", [2]]
+
+--- extracts
+//@ extract: * {"value": "seven"} -> 7
+return await extract('seven', 'number');
+//= 7
 """
 
 REPORTS = {

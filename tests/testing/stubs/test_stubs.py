@@ -17,6 +17,7 @@ from fastmcp import FastMCP
 from pydantic import BaseModel
 
 from codecall import CodeCallPlugin, ToolCallError
+from codecall.sandbox.languages import Language
 from codecall.testing import Script, ScriptEnclave, Stub, Stubs
 from codecall.testing.stubs.answers import CODES
 
@@ -476,3 +477,24 @@ async def test_what_a_run_does_not_take(
     with pytest.raises(TypeError, match=re.escape(text)):
         await codecall_enclave.execute("return 1", **given)
     assert codecall_enclave.results == []
+
+
+@pytest.mark.parametrize("language", ["javascript", "starlark"])
+def test_extracted_values(
+    codecall_enclave: ScriptEnclave, extract_stub: Callable[..., Stub], tool_stub: Stubs, language: Language
+):
+    extract_stub("number", when={"value": "seven"}, returns=7)
+    extract_stub("number", raises="EXTRACTION_FAILED")
+    extract_stub(returns={"who": "Ann"}, optional=True)
+    script = """
+        const all = await Promise.all([extract('seven', 'number'), extract('x', '{ who: string }')]);
+        return [...all, (await extract('eight', 'number', { throwOnError: false })).error.code];
+    """
+    if language == "starlark":
+        script = """
+all = parallel([lambda: extract("seven", "number"), lambda: extract("x", "{ who: string }")])
+return all + [try_call(extract, "eight", "number")["error"]["code"]]
+"""
+    result = codecall_enclave.run(script, language=language, allowed_tools=[])
+    assert result.value == [7, {"who": "Ann"}, "EXTRACTION_FAILED"]
+    assert {call.kind for call in tool_stub.calls} == {"extract"}
