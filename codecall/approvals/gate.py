@@ -149,7 +149,7 @@ class CallGate(RunObserver):
         """What the run wants to know on whatever instance it goes on, as texts."""
         for grant in given.run.grants if given is not None else ():
             grant_key = GrantKey(identity.caller, identity.session, identity.run_id, grant.tool, grant.version)
-            self._grant(grant_key, match=grant.match, calls=grant.calls_left, expires=grant.expires)
+            self._grant(grant_key, match=grant.match, calls=grant.calls_left, expires=grant.expires, ahead=grant.ahead)
 
     def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:  # noqa: ARG002
         """See `RunObserver`."""
@@ -252,7 +252,7 @@ class CallGate(RunObserver):
             raise self._denied(requests[0], "client", "a person denied the calls of this script", stops=True)
         for group, calls in zip(groups, allowed, strict=True):
             if calls:
-                grant = self._grant(self._key(group.entry), match=group.match, calls=calls)
+                grant = self._grant(self._key(group.entry), match=group.match, calls=calls, ahead=True)
                 fields = {"scope": "calls", "calls": calls, "grant": grant}
                 self._note(group.entry.name, "allowed", "client", rule=group.rule, **fields)
 
@@ -359,14 +359,15 @@ class CallGate(RunObserver):
             granted = self._service.grants.of_tool(key)
             for withdrawn in await to_thread.run_sync(desk.withdrawn, granted) if granted else ():
                 self._service.grants.revoke(withdrawn)
-        if self._use_grant(key, call, request):
+        ahead = self._service.options.approver is None
+        if self._use_grant(key, call, request, ahead=ahead):
             return None
         self._open[id(request)] = request
         try:
             # The calls made together with this one are open, too, by the time at which the run may have to end.
             await asyncio.sleep(0)
             async with self._turn:
-                if self._use_grant(key, call, request):
+                if self._use_grant(key, call, request, ahead=ahead):
                     return None
                 request = replace(
                     request,
@@ -376,6 +377,8 @@ class CallGate(RunObserver):
                 )
                 by: By = "approver"
                 decision = await self._ask_operator(request, key)
+                if decision is None and self._use_grant(key, call, request, ahead=True):
+                    return None
                 if decision is None and not self._batches:
                     decision, by = await self._ask_client(request, key), "client"
                 if decision is not None:
@@ -397,8 +400,8 @@ class CallGate(RunObserver):
             in_thread(desk.keep_grant, grant)
         return grant.id
 
-    def _use_grant(self, key: GrantKey, call: CallInput, request: ApprovalRequest) -> bool:
-        grant = self._service.grants.take(key, call)
+    def _use_grant(self, key: GrantKey, call: CallInput, request: ApprovalRequest, *, ahead: bool) -> bool:
+        grant = self._service.grants.take(key, call, ahead=ahead)
         if grant is not None:
             self._count(request, "grant", grant=grant.id)
         return grant is not None

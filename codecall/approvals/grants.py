@@ -45,6 +45,8 @@ class Grant:
     """Calls that it still allows; None: any number."""
     expires: float
     """When it expires, by `time.time`."""
+    ahead: bool = False
+    """Whether it was given before the calls were known: an approver still decides about each of them first."""
     id: str = field(default_factory=lambda: f"grant_{secrets.token_urlsafe(12)}")
     """Names it, for `revoke`."""
 
@@ -120,13 +122,19 @@ class Grants:
         """The grants of a caller for a tool."""
         return [*self._by_tool.get((key.caller, key.tool), {}).values()]
 
-    def take(self, key: GrantKey, call: CallInput) -> Grant | None:
-        """Use a grant for one call: the grant, or None if there is none for it."""
+    def take(self, key: GrantKey, call: CallInput, *, ahead: bool = True) -> Grant | None:
+        """Use a grant for one call: the grant, or None if there is none for it.
+
+        Args:
+            key: Whose call of which tool.
+            call: Its input.
+            ahead: Whether a grant that was given ahead will do.
+        """
         now = self._clock()
         for grant in list(self._by_tool.get((key.caller, key.tool), {}).values()):
             if grant.expires <= now:
                 self._drop(grant)
-            elif grant.covers(key, call):
+            elif (ahead or not grant.ahead) and grant.covers(key, call):
                 if grant.calls_left is not None:
                     grant.calls_left -= 1
                     if not grant.calls_left:
@@ -142,6 +150,7 @@ class Grants:
         match: Match | None = None,
         calls: int | None = None,
         expires: float = math.inf,
+        ahead: bool = False,
     ) -> Grant:
         """Keep what a person has allowed.
 
@@ -151,8 +160,9 @@ class Grants:
             match: What the input has to be; None: any input.
             calls: How many calls; None: any number.
             expires: When it expires at the latest, by `time.time`.
+            ahead: Whether it is given before the calls are known.
         """
-        grant = Grant(key, lifetime, match, calls, min(expires, self._clock() + self._seconds[lifetime]))
+        grant = Grant(key, lifetime, match, calls, min(expires, self._clock() + self._seconds[lifetime]), ahead)
         if len(self) >= MAX_GRANTS:
             self._drop(min(self.list(), key=lambda other: other.expires))
         self._by_tool.setdefault((key.caller, key.tool), {})[grant.id] = grant

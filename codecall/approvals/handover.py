@@ -57,13 +57,14 @@ class MovedGrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     digest: Text | None = None
     names: tuple[str, ...] | None = None
     shown: str = ""
+    ahead: bool = False
 
     @classmethod
     def of(cls, grant: Grant) -> MovedGrant:
         """The form of a grant."""
         match = grant.match
         bounds = (match.digest, match.names, match.shown) if match is not None else (None, None, "")
-        return cls(grant.tool, grant.key.version, grant.expires, grant.calls_left, *bounds)
+        return cls(grant.tool, grant.key.version, grant.expires, grant.calls_left, *bounds, grant.ahead)
 
     @property
     def match(self) -> Match | None:

@@ -142,6 +142,32 @@ async def test_fixed_arguments_are_offered_where_there_are_some_and_others() -> 
     assert answer["result"] == "APPROVAL_DENIED"
 
 
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_an_approver_decides_before_what_was_allowed_ahead(mode: str) -> None:
+    asked: list[Any] = []
+
+    async def approver(request: ApprovalRequest) -> Decision | None:
+        asked.append(request.arguments)
+        if request.tool == "send":
+            return Decision.once()
+        return Decision.deny() if request.arguments["path"] == "/etc" else None
+
+    office = Office({"rules": "writes", "ask_first": True, "approver": approver})
+    person = Person((ALL, {"calls-1": 1, "calls-2": 1}), DENY)
+    script = """
+      const codes = [];
+      for (const path of codecallContext.paths) {
+        codes.push((await callTool('wipe', {path}, {throwOnError: false})).error?.code);
+      }
+      await callTool('send', {to: 'ann'});
+      return codes"""
+    answer = await office.execute(script, person, mode, context={"paths": ["/etc", "/a", "/b"]})
+    assert answer["result"] == ["APPROVAL_DENIED", None, "APPROVAL_DENIED"]
+    assert office.done == ["wipe /a", "send ann"]
+    assert len(asked) == 4  # every call
+    assert [by for by, _ in office.decisions()] == ["client", "client", "approver", "grant", "client", "approver"]
+
+
 async def test_an_approver_may_fix_arguments_and_knows_what_is_foreseen() -> None:
     asked: list[int] = []
 
