@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Sequence
 
 import anyio
@@ -21,6 +20,7 @@ from codecall.options import SearchOptions
 from examples.crm.server import create_crm
 from tests.catalog.catalog import CATALOG, tool
 from tests.catalog.search.off_topic import OFF_TOPIC
+from tests.work import python_steps
 
 THRESHOLD = SearchOptions().similarity_threshold
 
@@ -296,12 +296,11 @@ def test_identifiers_are_found_by_the_words_in_them() -> None:
     assert names(entries, "restart the http server")[0] == "HTTPServerRestart"
 
 
-def test_a_query_of_a_thousand_characters_is_searched_in_a_moment() -> None:
+def test_a_query_of_a_thousand_characters_is_little_work() -> None:
     long = ("please list all the users of every company and then delete orders. " * 20)[:1_000]
-    began = time.thread_time()
 
     assert {"users:list", "orders:delete"} <= set(names(CATALOG, long)[:5])
-    assert time.thread_time() - began < 0.5
+    assert python_steps(lambda: names(CATALOG, long)) < 100_000
 
 
 def crowd(count: int) -> list[CatalogEntry]:
