@@ -162,9 +162,9 @@ HOUSE = {
     "traces": Row(f"{SHARED} audit"),
     "client": Row(f"{SHARED} gateway plugin sandbox.languages", f"{MCP} langchain_core"),
     "cli": Row(
-        f"{SHARED} approvals.desk approvals.request audit.sinks composite gateway plugin sandbox server telemetry "
-        "testing.recording traces",
-        "anyio cyclopts fastmcp platformdirs rich yaml",
+        f"{SHARED} approvals.asking approvals.desk approvals.request audit.sinks composite gateway plugin sandbox "
+        "server telemetry testing.recording traces",
+        f"{MCP} anyio cyclopts platformdirs rich yaml",
     ),
 }
 """A module belongs to the row with the longest name that fits its own. At the root each module has a row, so that a new

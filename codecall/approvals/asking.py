@@ -84,6 +84,9 @@ def _proposed_calls(request: ApprovalRequest) -> int:
     return min(MAX_GRANTED_CALLS, max(1, request.foreseen - request.approved)) if request.foreseen else DEFAULT_CALLS
 
 
+NO_ELICITATION: Final = "this client does not support elicitation"
+"""Why a client is asked nothing."""
+
 ANSWERS: Final = (CreateMessageResult, CreateMessageResultWithTools, ListRootsResult, ElicitResult)
 """What a client answers with."""
 

@@ -28,6 +28,7 @@ from codecall.approvals import ahead
 from codecall.approvals.approver import call_approver
 from codecall.approvals.asking import (
     ANSWERS,
+    NO_ELICITATION,
     Channel,
     TooManyWait,
     Unanswered,
@@ -307,7 +308,7 @@ class CallGate(RunObserver):
             TimeoutError: nobody answers in time.
         """
         if not can_elicit(self._context):
-            raise Unanswered("this client does not support elicitation")
+            raise Unanswered(NO_ELICITATION)
         if (channel := self._others) is None:
             raise Unanswered("what it is called by passes no questions on to the client")
         async with self._own_turn():
@@ -422,7 +423,7 @@ class CallGate(RunObserver):
         """The decision of the person at the client."""
         options = self._service.options
         if self._channel is None:
-            error = self._required(request, "nobody can be asked, since this client does not support elicitation")
+            error = self._required(request, f"nobody can be asked, since {NO_ELICITATION}")
             if (desk := self._service.desk) is not None and (
                 waiting := await to_thread.run_sync(desk.ask, request, key)
             ):

@@ -3,29 +3,24 @@ of its servers, with what each costs."""
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
 
-import anyio.to_thread
 from fastmcp import Client
 from fastmcp.client.client import CallToolResult
 from fastmcp.client.logging import LogMessage
 from fastmcp.tools import Tool
-from rich.prompt import Prompt
 
-from codecall.approvals.request import MAX_GRANTED_CALLS, ApprovalRequest, Decision
-from codecall.cli.output import Output, ProgressLine, json_text
-from codecall.errors import DEFAULT_HINTS, CodeCallError, OptionsError
+from codecall.cli.asking import TerminalPerson
+from codecall.cli.output import ProgressLine
+from codecall.errors import CodeCallError, OptionsError
 from codecall.gateway.config.options import ExposeOptions, GatewayOptions
 from codecall.gateway.gateway import Gateway
 from codecall.gateway.tools.filter import HiddenComponent
 from codecall.gateway.upstream.errors import repair_advice
 from codecall.gateway.upstream.listing import Listing
-from codecall.globs import Patterns
 from codecall.options import StarlarkOptions
 from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 
@@ -38,6 +33,9 @@ Verb = Literal["search", "describe", "execute"]
 
 CONSOLE: Final = "codecall.console"
 """Name of the logger that carries the console lines of scripts."""
+
+MAX_ROUNDS: Final = 10_000
+"""How often one call may be answered with questions; the options say how many one run may ask."""
 
 LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 
@@ -130,71 +128,6 @@ def with_starlark(options: GatewayOptions) -> GatewayOptions:
     return options if configured else options.model_copy(update={"starlark": StarlarkOptions()})
 
 
-class Approver:
-    """Allows calls that rules ask a person for: those that `--allow` names, and those that the person at the terminal
-    allows. Leaves all others to the client, which asks nobody.
-
-    Args:
-        allow: Names or globs of tools.
-        output: Where the questions go.
-        progress: The progress line, which waits meanwhile.
-    """
-
-    def __init__(self, allow: Sequence[str], output: Output, progress: ProgressLine) -> None:
-        self._allow = Patterns(allow)
-        self._output = output
-        self._progress = progress
-
-    async def __call__(self, request: ApprovalRequest) -> Decision | None:
-        """The decision about one call; None where there is nobody to ask."""
-        if self._allow.matches(request.tool):
-            return Decision.once()
-        if self._output.as_json or not (sys.stdin.isatty() and self._output.err.is_terminal):
-            return None
-        return await anyio.to_thread.run_sync(self._ask, request, abandon_on_cancel=True)
-
-    def _ask(self, request: ApprovalRequest) -> Decision:
-        with self._progress.paused():
-            self._output.note(f"\n{request.question}\n", "")
-            try:
-                answer = Prompt.ask(
-                    "Allow it? all allows every call of it in this run, stop ends the run",
-                    choices=["yes", "no", "all", "stop"],
-                    default="no",
-                    console=self._output.err,
-                )
-            except EOFError:
-                return Decision.stop()
-        match answer:
-            case "yes":
-                return Decision.once()
-            case "all":
-                return Decision.several(MAX_GRANTED_CALLS)
-            case "stop":
-                return Decision.stop()
-            case _:
-                return Decision.deny()
-
-
-def explain_approval(error: JsonObject, output: Output) -> JsonObject:
-    """An error of an envelope with what to do at a command line, if nobody has allowed the call; says which calls these
-    are."""
-    if error.get("code") != "APPROVAL_REQUIRED":
-        return error
-    details = cast("JsonObject", error.get("details") or {})
-    calls = cast("list[JsonObject]", details.get("calls", ()))
-    for call in calls:
-        line = f" in line {call['line']}" if "line" in call else ""
-        output.note(f"to be allowed: {call['tool']} of {call['server']}{line}: {json_text(call['input'])}", "yellow")
-    allow = " ".join(f"--allow {shlex.quote(str(name))}" for name in dict.fromkeys(call["tool"] for call in calls))
-    hint = (
-        f"Run it at a terminal, where you are asked, or say {allow or '--allow NAME'}; which calls are asked for, "
-        "`approvals` under [codecall] of the configuration says, and `access.destructive`."
-    )
-    default = DEFAULT_HINTS["APPROVAL_REQUIRED"]
-    return {**error, "hint": str(error.get("hint") or default).replace(default, hint)}
-
-
 @asynccontextmanager
 async def open_gateway(
     options: GatewayOptions,
@@ -202,7 +135,7 @@ async def open_gateway(
     callbacks: ClientCallbacks | None = None,
     observers: Sequence[Callable[[Any], RunObserver]] = (),
     workers: bool = False,
-    approver: Approver | None = None,
+    person: TerminalPerson | None = None,
 ) -> AsyncGenerator[GatewaySession]:
     """Open a gateway that exposes the meta-tools, whatever the options would expose to other clients.
 
@@ -211,7 +144,7 @@ async def open_gateway(
         callbacks: Receives console lines and log messages of runs.
         observers: Observers of runs, as `AuditOptions.watchers` takes them.
         workers: Whether a worker for scripts is started at once.
-        approver: Allows calls that rules ask a person for; None: nobody does.
+        person: Allows calls that rules ask a person for, and answers questions of tools; None: nobody does.
     """
 
     async def on_log(message: LogMessage) -> None:
@@ -231,15 +164,21 @@ async def open_gateway(
         plugin["pool"] = {**cast("JsonObject", plugin.get("pool") or {}), "min_workers": 0}
     if observers:
         plugin["audit"] = {**cast("JsonObject", plugin.get("audit") or {}), "watchers": observers}
-    if approver is not None:
+    if person is not None:
         configured = plugin.get("approvals")
         is_group = isinstance(configured, Mapping)
         rules = cast("Mapping[str, object]", configured) if is_group else {"rules": configured or ()}
-        plugin["approvals"] = {**rules, "approver": approver}
+        plugin["approvals"] = {**rules, "approver": person.approve}
     gateway = Gateway(
         options.model_copy(update={"codecall": plugin, "expose": ExposeOptions(mode="always")}), for_operator=True
     )
-    async with gateway, Client(gateway.server, log_handler=on_log) as client:
+    client = Client(
+        gateway.server,
+        log_handler=on_log,
+        elicitation_handler=person.answer if person is not None and person.is_there else None,
+        input_required_max_rounds=MAX_ROUNDS,
+    )
+    async with gateway, client:
         yield GatewaySession(gateway, client)
 
 

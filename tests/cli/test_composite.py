@@ -12,7 +12,8 @@ from tests.cli.conftest import CommandLine
 from tests.loaded_python import LoadedPython
 
 SERVER = """
-from fastmcp import FastMCP
+from fastmcp import Context, FastMCP
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 
 mcp = FastMCP("math")
 
@@ -23,6 +24,14 @@ def add(a: int, b: int) -> int:
 @mcp.tool
 def name(of: str) -> dict[str, str]:
     return {"name": of}
+
+@mcp.tool(output_schema=None)
+def owner(ctx: Context):
+    if ctx.input_responses:
+        return f"owned by {ctx.input_responses['who'].content['name']}"
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    form = ElicitRequestFormParams(message="Whose is it?", requested_schema=schema)
+    return InputRequiredResult(input_requests={"who": ElicitRequest(params=form)}, request_state="kept")
 
 mcp.run(show_banner=False)
 """
@@ -79,6 +88,58 @@ def test_run_asks_for_calls(configured: CommandLine):
     assert "say --allow math_add;" in refused.err
     assert configured("composite", "run", "twice", "--param", "n=4", "--allow", "*").code == 0
     assert configured("composite", "run", "twice", "--param", "n=4", stdin="yes\nall\n", terminal=True).code == 0
+
+
+ASKING = """
+name: asking
+description: Asks how often
+steps:
+  - id: ask
+    type: elicitation
+    message: 'How often?'
+    schema:
+      type: object
+      properties:
+        times: { type: integer, minimum: 1, title: Times }
+        kind: { type: string, enum: [sum, other] }
+        note: { type: string }
+      required: [times, kind]
+  - id: sum
+    tool: math_add
+    arguments: { a: '{{.steps.ask.output.content.times}}', b: 1 }
+    dependsOn: [ask]
+"""
+
+
+def test_run_asks_the_questions_of_steps(configured: CommandLine):
+    configured.write("workflows/asking.yaml", ASKING)
+    run = ("composite", "run", "asking")
+    refused = configured(*run)
+    assert refused.code == 1
+    assert "this command asks nobody in a pipe or with --json" in refused.err
+    assert "hint: Run the command at a terminal, without --json: there you are asked." in refused.err
+    error = configured(*run, "--json").json["error"]
+    assert (error["code"], error["hint"][:27]) == ("INPUT_REQUIRED", "Run the command at a termin")
+    answered = configured(*run, stdin="yes\n0\nsum\n\n" + "4\nsum\n\n", terminal=True)
+    assert answered.code == 0, answered.err
+    assert "5" in answered.out
+    assert "How often?" in answered.err
+    assert "times: " in answered.err  # 0 is less than the minimum
+    for said, code in (("no\n", "ELICITATION_DECLINED"), ("", "ELICITATION_CANCELLED")):
+        assert code in configured(*run, stdin=said, terminal=True).err
+
+
+def test_run_of_a_script_asks_what_its_calls_ask(configured: CommandLine):
+    configured.write("workflows/asking.yaml", ASKING)
+    configured.write("a.js", "return [await callTool('asking', {}), await callTool('math_owner', {})]")
+    refused = configured("run", "a.js")
+    assert "this command asks nobody in a pipe" in refused.err
+    assert "hint: Run the command at a terminal" in refused.err
+    answered = configured("run", "a.js", stdin="yes\n4\nsum\n\n" + "yes\nAnn\n", terminal=True)
+    assert answered.code == 0, answered.err
+    assert "owned by Ann" in answered.out
+    configured.write("b.js", "return callTool('math_owner', {})")
+    assert "hint: Run the command at a terminal" in configured("run", "b.js").err
 
 
 def test_run(configured: CommandLine, tmp_path: Path):

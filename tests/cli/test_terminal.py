@@ -98,8 +98,8 @@ def furnish(folder: Path) -> None:
 
 
 def read_words(shown: str) -> set[str]:
-    """The words of what a terminal shows; numbers, which differ from run to run, are all alike."""
-    words = DRAWN.sub(" ", re.sub(r"[0-9][0-9.,]*", "0", shown)).split()
+    """The words of what a terminal shows; numbers and times, which differ from run to run, are all alike."""
+    words = DRAWN.sub(" ", re.sub(r"[0-9][0-9.,]*( m?s\b)?", "0", shown)).split()
     return {word.strip(";:") for word in words}
 
 

@@ -311,14 +311,15 @@ async def _run(
 ) -> int:
     import anyio.to_thread
 
-    from codecall.cli.gateway import Approver, explain_approval, open_gateway
+    from codecall.cli.asking import TerminalPerson, explain_unasked
+    from codecall.cli.gateway import open_gateway
     from codecall.cli.render import write_trace_page
     from codecall.traces.records import TraceRecorder
 
     recorder = TraceRecorder()
     with output.progress(tool.name) as progress:
-        approver = Approver(allow, output, progress)
-        async with open_gateway(options, observers=(recorder,), approver=approver) as gateway:
+        person = TerminalPerson(allow, output, progress)
+        async with open_gateway(options, observers=(recorder,), person=person) as gateway:
             result = await gateway.call_tool(tool.name, arguments)
     recorded = await anyio.to_thread.run_sync(recorder.trace)
     if trace is not None and recorded is not None:
@@ -329,7 +330,7 @@ async def _run(
         raise CodeCallError(" ".join(getattr(block, "text", "") for block in result.content), code="USAGE")
     if result.is_error and body is not None:
         output.note(f"steps: {json.dumps(body.get('steps', {}))}")
-        body = explain_approval(body, output)
+        body = explain_unasked(body, output, person)
         error = CodeCallError(str(body.get("message")), code=str(body.get("code")), hint=body.get("hint"))
         output.failure(error)
         return exits.exit_for(error.code)

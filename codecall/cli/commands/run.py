@@ -51,9 +51,10 @@ async def run(
     The result goes to stdout as JSON, and nothing else; what the script prints, progress and a timeline of its calls go
     to stderr.
     """
+    from codecall.cli.asking import TerminalPerson, explain_unasked
     from codecall.cli.commands.check import read_script, refuse_option
     from codecall.cli.commands.trace import call_rows
-    from codecall.cli.gateway import Approver, explain_approval, open_gateway, with_preset, with_starlark
+    from codecall.cli.gateway import open_gateway, with_preset, with_starlark
     from codecall.cli.output import Output
     from codecall.traces.records import TraceRecorder
 
@@ -71,20 +72,16 @@ async def run(
         options = with_starlark(options)
     recorder = TraceRecorder()
     with output.progress("starting") as progress:
-        console = LiveConsole(progress)
+        console, person = LiveConsole(progress), TerminalPerson(allow, output, progress)
         async with open_gateway(
-            options,
-            callbacks=console,
-            observers=(recorder,),
-            workers=True,
-            approver=Approver(allow, output, progress),
+            options, callbacks=console, observers=(recorder,), workers=True, person=person
         ) as gateway:
             given = {name: value for name, value in arguments.items() if value or name == "script"}
             envelope, blocks = await gateway.call_with_content("execute", given, console)
             # A person gets a preview: nobody reads megabytes on a terminal.
             large_result = None if output.rich else await _read_large_result(gateway, envelope)
         console.print_rest(envelope.get("logs", ()))
-    envelope |= {"error": explain_approval(envelope["error"], output)} if "error" in envelope else {}
+    envelope |= {"error": explain_unasked(envelope["error"], output, person)} if "error" in envelope else {}
     run_trace = await _recorded_trace(recorder, envelope.get("runId"))
     calls = call_rows(run_trace) if run_trace is not None else []
     run_trace = run_trace and replace(run_trace, name=Path(source.name).name)

@@ -24,7 +24,7 @@ def add(
 
     Secrets are not written: they become ${NAME}, and what to export is printed.
     """
-    from codecall.cli.config_file import edited_file, save_edit
+    from codecall.cli.commands.setup.config_file import edited_file, save_edit
     from codecall.cli.output import Output
     from codecall.gateway.config.codecall_toml import write_server, write_template
     from codecall.gateway.config.load import parse_servers

@@ -71,8 +71,8 @@ def clients(
 
 
 def _write_all(output: Output, names: list[str], config: Path | None, *, yes: bool) -> int:
+    from codecall.cli.commands.setup.config_file import edited_file
     from codecall.cli.commands.setup.init import gateway_snippets
-    from codecall.cli.config_file import edited_file
 
     file = edited_file(config)
     if not file.text:

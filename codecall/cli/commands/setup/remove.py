@@ -19,7 +19,7 @@ def remove(
     as_json: AsJson = False,
 ) -> int:
     """Take a server out of the configuration. The rest of the file stays as it is, comments included."""
-    from codecall.cli.config_file import edited_file, save_edit
+    from codecall.cli.commands.setup.config_file import edited_file, save_edit
     from codecall.cli.output import Output
     from codecall.gateway.config.codecall_toml import remove_server
 
