@@ -16,13 +16,16 @@ from fastmcp.client.transports import PythonStdioTransport
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.utilities.tests import asgi_server
 from key_value.aio.stores.redis import RedisStore
-from mcp import MCPError
+from mcp import ClientSession, MCPError
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import ElicitResult, InputRequiredResult
 from mcp_types import ElicitResult as Said
 
 from codecall.approvals import handover
 from tests.approvals.conftest import ALL, DENY, ONCE, SEVERAL, Office, Person, Raw, filled_in
 from tests.loaded_python import LoadedPython
 from tests.redis_server import RedisServer
+from tests.server.test_disconnect import serving
 
 pytestmark = pytest.mark.anyio
 
@@ -266,6 +269,34 @@ async def test_a_state_of_another_caller_or_of_other_arguments_is_not_used_up(re
         with pytest.raises(MCPError, match="requestState"):
             await both.at_two.go_on(asked, {"script": "return 1"}, ONCE)
         assert (await both.at_two.go_on(asked, SCRIPT, ONCE, ONCE))["status"] == "ok"
+
+
+async def test_a_session_of_the_sdk_goes_on_elsewhere(redis: RedisServer) -> None:
+    offices = [Office(state_key=KEY, resume={"store": RedisStore(url=redis.url)}) for _ in range(2)]
+    async with AsyncExitStack() as stack:
+        sessions: list[ClientSession] = []
+        for office in offices:
+            _, _, url = await stack.enter_async_context(serving(office.server.http_app()))
+            ends = await stack.enter_async_context(streamable_http_client(url))
+            session = ClientSession(*ends, elicitation_callback=_not_called)
+            sessions.append(await stack.enter_async_context(session))
+            await session.discover()
+        asked = await sessions[0].call_tool("codecall:execute", SCRIPT, allow_input_required=True)
+        assert isinstance(asked, InputRequiredResult)
+        said = ElicitResult(action="accept", content={"decision": ONCE})
+        answer: Any = await sessions[1].call_tool(
+            "codecall:execute",
+            SCRIPT,
+            input_responses=dict.fromkeys(asked.input_requests or {}, said),
+            request_state=asked.request_state,
+            allow_input_required=True,
+        )
+    assert answer.structured_content["result"] == ["sent to letter 3", "wiped letter 4", "letter 5"]
+    assert [len(office.done) for office in offices] == [2, 3]
+
+
+async def _not_called(context: Any, params: Any) -> ElicitResult:
+    raise AssertionError((context, params))
 
 
 SERVER = """
