@@ -36,22 +36,57 @@ def server() -> FastMCP[Any]:
     return CodeCallPlugin.init(vm=VM, pool={"min_workers": 0}).install(made)
 
 
-async def slowly(*_: Any) -> Any:
-    """A person who takes longer than the call, and the whole run, may."""
-    await asyncio.sleep(2.1)
-    return ElicitResult(action="accept", content={"value": "Ann"})
+class Time:
+    """The time of the event loop, which can jump ahead."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+
+    async def jump(self, seconds: float) -> None:
+        """Be so many seconds later; what is due by then happens."""
+        loop = asyncio.get_running_loop()
+        now = loop.time
+        self._monkeypatch.setattr(loop, "time", lambda: now() + seconds)
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    async def answer_late(self, _message: str, _type: Any, params: Any, _context: Any) -> Any:
+        """A person who takes longer than the call, and the whole run, may."""
+        await self.jump(2.1)
+        return ElicitResult(action="accept", content=dict.fromkeys(params.requested_schema["properties"], "Ann"))
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+    return Time(monkeypatch)
 
 
 @pytest.mark.parametrize("tool", ["ask", "outer"])
-async def test_a_person_may_take_longer_than_a_tool(tool: str) -> None:
-    async with Client(server(), mode="legacy", elicitation_handler=slowly) as client:
+async def test_a_person_may_take_longer_than_a_tool(tool: str, time: Time) -> None:
+    async with Client(server(), mode="legacy", elicitation_handler=time.answer_late) as client:
         answer = await run(client, f"return await callTool('{tool}', {{}})")
     result = answer["result"]["result"] if tool == "outer" else answer["result"]
     assert result == "hello Ann"
 
 
-async def test_invoke_waits_too() -> None:
-    async with Client(server(), mode="legacy", elicitation_handler=slowly) as client:
+FORM = {"type": "object", "properties": {"who": {"type": "string"}}, "required": ["who"]}
+FLOW = {
+    "name": "flow",
+    "description": "Ask a person",
+    "steps": [{"id": "ask", "type": "elicitation", "message": "Who?", "schema": FORM}],
+}
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+async def test_a_composite_tool_within_a_script_may_ask_as_long(mode: Any, time: Time) -> None:
+    made = CodeCallPlugin.init(vm=VM, pool={"min_workers": 0}, composite_tools=[FLOW]).install(FastMCP[Any]("office"))
+    async with Client(made, mode=mode, elicitation_handler=time.answer_late) as client:
+        answer = await run(client, "return (await callTool('flow', {})).content")
+    assert answer["result"] == {"who": "Ann"}
+
+
+async def test_invoke_waits_too(time: Time) -> None:
+    async with Client(server(), mode="legacy", elicitation_handler=time.answer_late) as client:
         result = await client.call_tool("codecall:invoke", {"tool": "ask", "input": {}})
     assert result.structured_content == {"status": "ok", "result": "hello Ann"}
 
@@ -67,14 +102,15 @@ async def test_a_question_that_nobody_answers_ends_with_the_call(monkeypatch: py
     assert answer["error"]["code"] == "TOOL_TIMEOUT"
 
 
-async def test_the_clock_of_a_call_that_asks_nothing_runs_on() -> None:
+async def test_the_clock_of_a_call_that_asks_nothing_runs_on(time: Time) -> None:
     made = server()
 
     async def hang() -> None:
         """Hang."""
+        await time.jump(1.1)
         await asyncio.Event().wait()
 
     made.tool(hang)
-    async with Client(made, mode="legacy", elicitation_handler=slowly) as client:
+    async with Client(made, mode="legacy", elicitation_handler=time.answer_late) as client:
         answer = await run(client, "return await callTool('hang', {})")
     assert answer["error"]["code"] == "TOOL_TIMEOUT"
