@@ -105,7 +105,7 @@ HOUSE = {
     "identity": Row("fastmcp_errors", "fastmcp mcp_types"),
     "fastmcp_errors": Row("options redaction", f"{MCP} pydantic"),
     # The sandbox: the language and the worker know the wire; the host never knows an engine.
-    "sandbox.languages": Row(f"errors {WIRE} sandbox.starlark.policy"),
+    "sandbox.languages": Row(f"errors {WIRE} {POLICY} sandbox.starlark.policy"),
     "sandbox.starlark.policy": Row(""),
     "sandbox": Row(f"{SHARED} {WIRE} {STARLARK} sandbox.host", "anyio msgspec"),
     "sandbox.host": Row(f"{SHARED} {WIRE} sandbox.starlark.policy", "anyio msgspec"),

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from codecall.errors import OptionsError
 from codecall.sandbox import wire
+from codecall.sandbox.agentscript.policy import MAX_SCRIPT_BYTES
 from codecall.sandbox.starlark.policy import (
     BUILTIN_NAMES,
     EXTRACT,
@@ -51,7 +52,9 @@ def require_starlark() -> None:
 
 
 def words(script: str) -> set[str]:
-    """The words of a script that may be names of tools."""
+    """The words of a script that may be names of tools; one that is too long to run has none."""
+    if len(script) > MAX_SCRIPT_BYTES:
+        return set()
     return set(_WORD.findall(script)) - BUILTIN_NAMES - _KEYWORDS
 
 
@@ -70,7 +73,8 @@ def starlark_terms(
     if tools is None:
         foreign = {row.name for row in FOREIGN_NAMES}
         foreign |= {EXTRACT} if extracts else set()
-        tools = {name: {} for name in dict.fromkeys(_CALLED.findall(script)) if name not in foreign}
+        called = _CALLED.findall(script[: MAX_SCRIPT_BYTES + 1])
+        tools = {name: {} for name in dict.fromkeys(called) if name not in foreign}
     used, functions = words(script), function_names(tools)
     found = sorted(used & functions.keys())[:MAX_FUNCTIONS]
     return wire.StarlarkTerms(

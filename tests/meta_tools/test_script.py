@@ -16,6 +16,7 @@ from codecall.errors import OptionsError
 from codecall.meta_tools.starlark.terms import script_preset
 from codecall.options import CodeModeOptions
 from codecall.presets import load_preset
+from codecall.sandbox.languages import starlark_terms, words
 from codecall.sandbox.starlark.policy import signature
 from tests.work import python_steps
 
@@ -362,3 +363,12 @@ def test_a_signature_holds_names_alone_and_takes_no_time() -> None:
     assert signature("find", {"properties": {hostile: {}}}) == "find(… 1 more)"
     many = {"properties": {f"p{n}": {} for n in range(5_000)}, "required": [f"r{n}" for n in range(5_000)]}
     assert python_steps(lambda: signature("find", many)) < 100_000
+
+
+async def test_a_script_that_is_too_long_to_run_is_read_for_no_names() -> None:
+    script = "users_list_all(1)\n" * 10_000
+    assert words(script) == set()
+    assert starlark_terms(script, {"users_list_all": {}}).functions == []
+    async with connected() as client:
+        result = await run(client, script)
+    assert "Script has more than 65536 bytes" in texts(result)[0]

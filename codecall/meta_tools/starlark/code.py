@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
+from anyio import to_thread
 from fastmcp.tools.base import ToolResult
 from mcp_types import ContentBlock, TextContent, ToolAnnotations
 from pydantic import PrivateAttr
 
+from codecall.concurrency import CHUNK
 from codecall.envelopes import ExecutionResult
 from codecall.errors import CodeCallError
 from codecall.globs import display_name
@@ -98,9 +100,12 @@ class CodeTool(MetaTool):
             key: {function: (entry.name, entry.input_schema) for function, entry in server.tools.items()}
             for key, server in servers.items()
         }
+        extracts = self._runtime.options.extract is not None
+        terms = partial(server_terms, parsed.code, tools, value=VALUE, extracts=extracts)
+        many = sum(map(len, tools.values())) > CHUNK
         request = ExecuteRequest(
             parsed.code,
-            starlark=server_terms(parsed.code, tools, value=VALUE, extracts=self._runtime.options.extract is not None),
+            starlark=await to_thread.run_sync(terms) if many else terms(),
             whole_result=True,
             tool=self.name,
             preset=self._preset,

@@ -10,6 +10,7 @@ from mcp_types import TextContent, ToolAnnotations
 from pydantic import Field, PrivateAttr
 
 from codecall.catalog.pyi.stubs import ToolStub, server_file, tool_docs, tool_file
+from codecall.concurrency import iterate_cooperatively
 from codecall.meta_tools.base import (
     WELL_FORMED,
     Arguments,
@@ -154,7 +155,7 @@ class ReadFileTool(FileTool):
             stub = await self.stub(server, function)
             text = await to_thread.run_sync(tool_file, server.key, stub)
         else:
-            stubs = [await self.stub(server, each) for each in server.tools]
+            stubs = [await self.stub(server, each) async for each in iterate_cooperatively(server.tools)]
             text = await to_thread.run_sync(server_file, server.key, stubs)
         return _text(_lines(text, parsed.start_line, parsed.end_line))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from itertools import chain
+from itertools import chain, islice
 from typing import Final, NamedTuple, cast
 
 MAX_NESTING: Final = 64
@@ -13,6 +13,9 @@ MAX_NESTING: Final = 64
 
 MAX_TASKS: Final = 256
 """Most tasks of `parallel` that are alive at the same time; a `parallel` beyond them runs its functions one by one."""
+
+MAX_PARAMETERS: Final = 1_000
+"""Most parameters that are looked at for a signature."""
 
 MAX_SIGNATURE: Final = 400
 """Most characters of the signature of a tool; it says how many more parameters there are."""
@@ -182,9 +185,10 @@ def lower_case_names(names: Iterable[str]) -> dict[str, str]:
 def signature(name: str, schema: Mapping[str, object]) -> str:
     """How a tool is called: `search(query, limit=None)`."""
     properties, required = schema.get("properties"), schema.get("required")
-    names = list(cast("Mapping[str, object]", properties)) if isinstance(properties, Mapping) else []
+    known = cast("Mapping[str, object]", properties if isinstance(properties, Mapping) else {})
+    names = list(islice(known, MAX_PARAMETERS))
     listed = cast("list[object]", required) if isinstance(required, list) else []
-    needed = {key for key in listed if isinstance(key, str)}
+    needed = {key for key in islice(listed, MAX_PARAMETERS) if isinstance(key, str)}
     first = (key for key in names if key in needed)
     text, used = "", 0
     for word in chain(first, (f"{key}=None" for key in names if key not in needed)):
@@ -193,5 +197,5 @@ def signature(name: str, schema: Mapping[str, object]) -> str:
         # A name that is none could say anything here.
         if NAME.fullmatch(word.removesuffix("=None")):
             text, used = f"{text}, {word}" if text else word, used + 1
-    more = f"{', ' if text else ''}… {len(names) - used} more" if used < len(names) else ""
+    more = f"{', ' if text else ''}… {len(known) - used} more" if used < len(known) else ""
     return f"{name}({text}{more})"
