@@ -255,7 +255,7 @@ class CodeCallPlugin(CatalogTransform):
 
     @property
     def grants(self) -> Grants | None:
-        """The calls that persons have allowed in advance, to list and to revoke; None without `approvals`."""
+        """The calls that persons have allowed in advance, to list and to revoke; None where nothing asks a person."""
         approvals = self._now.runtime.approvals
         return approvals.grants if approvals is not None else None
 

@@ -242,6 +242,15 @@ async def test_a_script_that_calls_it_waits_for_its_questions(mode: str, approva
 
 
 @ERAS
+async def test_a_composite_tool_that_calls_it_waits_for_its_questions(mode: str) -> None:
+    outer: dict[str, Any] = {"name": "outer", "description": "Mail", "steps": [{"id": "mail", "tool": "mailing"}]}
+    mail, person = office(MAILING, outer, approvals=None), Person("ann")
+    async with mail.client(person, mode=mode) as client:
+        assert (await client.call_tool("outer", {})).data.startswith("wiped /run_")
+    assert person.questions == ["To whom?"]
+
+
+@ERAS
 @pytest.mark.parametrize("transport", ["memory", "http"])
 async def test_a_provider_without_code_mode_asks_too(transport: str, mode: str) -> None:
     heard: list[str] = []
