@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from mcp_types import ElicitResult
 
 from codecall.approvals.asking import TooManyWait, Unanswered
+from codecall.approvals.request import visible
 from codecall.composite.definition import ElicitationStep
 from codecall.composite.failures import WorkflowError
 from codecall.jsonio.decode import sha256
@@ -42,8 +43,10 @@ class StepQuestions:
         identity = sha256(json.dumps([self._source, step.id, message]))
         if (said := gate.notes.get(identity)) is not None:
             return ElicitResult.model_validate_json(said)
+        # What tools have returned cannot hide in it; what its author has written stays as it is.
+        shown = message.translate({ord(char): visible(char) for char in {*message} - {*step.message, "\n"}})
         try:
-            answer = await gate.elicit(message, step.schema, identity=identity, wait_s=step.timeout_s)
+            answer = await gate.elicit(shown, step.schema, identity=identity, wait_s=step.timeout_s)
         except TimeoutError:
             raise WorkflowError(
                 f"Nobody answered within {format_duration(step.timeout_s)}",

@@ -242,6 +242,22 @@ async def test_a_script_that_calls_it_waits_for_its_questions(mode: str, approva
 
 
 @ERAS
+async def test_what_a_tool_returned_cannot_hide_in_a_question(mode: str) -> None:
+    message = "⚠\ufe0f Send this?\n{{.steps.odd.output.result}}"
+    ask = {**ASK, "message": message, "dependsOn": ["odd"]}
+    mail = office({"name": "flow", "description": "Ask", "steps": [{"id": "odd", "tool": "odd"}, ask]})
+
+    def odd() -> str:
+        return "a\u202eb\u200bc\u00a0ä\nd"
+
+    mail.server.tool(odd, annotations={"readOnlyHint": True})
+    person = Person("yes")
+    async with mail.client(person, mode=mode) as client:
+        await client.call_tool("flow", {})
+    assert person.questions == ["⚠\ufe0f Send this?\na\\u202eb\\u200bc\\u00a0ä\nd"]
+
+
+@ERAS
 async def test_a_composite_tool_that_calls_it_waits_for_its_questions(mode: str) -> None:
     outer: dict[str, Any] = {"name": "outer", "description": "Mail", "steps": [{"id": "mail", "tool": "mailing"}]}
     mail, person = office(MAILING, outer, approvals=None), Person("ann")
