@@ -20,11 +20,11 @@ from codecall.approvals.request import (
     ApprovalRequest,
     Match,
     describe_input,
-    visible,
 )
 from codecall.approvals.rules import RuleSet
 from codecall.catalog.entries import CatalogEntry
 from codecall.globs import display_name
+from codecall.redaction.questions import visible
 from codecall.sandbox.interfaces import Foresee, ForeseenCall
 
 MAX_GROUPS: Final = 20

@@ -63,6 +63,7 @@ from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.errors import AccessDeniedError, ApprovalDeniedError, ApprovalRequiredError, FlowDeniedError, Location
 from codecall.globs import call_kind, entry_label
 from codecall.jsonio.decode import sha256
+from codecall.redaction.questions import HiddenText, visible_form
 from codecall.sandbox.clock import RunClock
 from codecall.sandbox.interfaces import CallMemory, Foresee, OnCallEnd, RunObserver
 
@@ -326,7 +327,12 @@ class CallGate(RunObserver):
         """Passes one question of a tool on; None if it cannot be."""
         channel, others = self._channel, self._others
         if (form := form_of(asked_for)) is not None and channel is not None:
-            return partial(channel.elicit, passed_question(tool, server, form.message), form.requested_schema)
+            try:
+                schema = visible_form(form.requested_schema)
+            except HiddenText as refused:
+                logger.warning("approvals: a question of %r is not passed on: %s", tool, refused)
+                return None
+            return partial(channel.elicit, passed_question(tool, server, form.message), schema)
         if isinstance(asked_for, ElicitRequest) or others is None or not can_answer(self._context, asked_for):
             return None
         return partial(others.ask, asked_for)

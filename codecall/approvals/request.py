@@ -8,7 +8,6 @@ character that cannot be seen, or that looks like a blank, as an escape.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, cast
@@ -17,8 +16,9 @@ from codecall.calls.conversion import exceeds_chars
 from codecall.errors import CallKind
 from codecall.globs import display_name
 from codecall.jsonio.decode import canonical_digest, sha256
-from codecall.redaction.clean import escape_invisible, json_escape, well_formed
+from codecall.redaction.clean import well_formed
 from codecall.redaction.masking import Masker
+from codecall.redaction.questions import quoted, visible
 
 MAX_SHOWN_CHARS: Final = 16_384
 """Most characters of arguments that a person is shown. Nobody can approve more, and a part of them says nothing."""
@@ -34,11 +34,6 @@ DEFAULT_CALLS: Final = 10
 
 MAX_FIXED_CHARS: Final = 2_048
 """Most characters of arguments that a grant compares, if it does not compare the whole input."""
-
-_BLANK_LETTERS: Final = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
-"""Characters that count as printable and show nothing."""
 
 Scope = Literal["once", "calls", "input", "fixed"]
 Lifetime = Literal["run", "session"]
@@ -223,14 +218,13 @@ def describe_input(arguments: Mapping[str, object]) -> tuple[dict[str, Any], str
 def shown_json(masked: Mapping[str, object]) -> str:
     """Data without credentials as a person is shown it: indented, and without anything invisible."""
     text = json.dumps(masked, ensure_ascii=False, indent=2)
-    return "\n".join(f"    {visible(line)}" for line in text.split("\n"))
+    return quoted(text)
 
 
 def passed_question(tool: str, server: str, message: str) -> str:
     """The question of a tool as a person is shown it: a quotation, with who asks before it."""
-    quoted = "\n".join(f"    {visible(line)}" for line in message.split("\n"))
     head = f"A tool asks a question.\n\nTool: {visible(display_name(tool))}\nServer: {visible(display_name(server))}"
-    return f"{head}\n\nQuestion:\n\n{quoted}"
+    return f"{head}\n\nQuestion:\n\n{quoted(message)}"
 
 
 def source_names(sources: Sequence[str]) -> str:
@@ -246,8 +240,3 @@ def schema_version(
     """What a grant is bound to besides a tool's name: a tool that has changed, or that is given what other tools have
     returned, needs to be asked for again."""
     return sha256(json.dumps([name, version, schema, description, sorted(sources)], sort_keys=True, default=str))
-
-
-def visible(text: str) -> str:
-    """`text` with every character that cannot be seen, or that looks like a blank, as an escape."""
-    return _BLANK_LETTERS.sub(lambda found: json_escape(found[0]), escape_invisible(text, escape=json_escape))

@@ -390,9 +390,10 @@ class Broker:
         """The result of a request about `entry`, within the time of a call."""
         clock, questions = CallClock(self._timeout_ms / 1000, self._clock), self._questions
 
+        if questions is None:
+            return await request_with_timeout(request, entry, self._timeout_ms, clock, None)
+
         async def ask(asked: InputRequest) -> object | None:
-            if questions is None:
-                return None
             with clock.stopped():
                 answers = await questions(entry, InputRequiredResult(input_requests={"asked": asked}))
             return None if answers is None else answers["asked"]
@@ -441,7 +442,7 @@ async def request_with_timeout(
     entry: CatalogEntry,
     timeout_ms: int,
     clock: CallClock,
-    ask: Callable[[InputRequest], Awaitable[object | None]],
+    ask: Callable[[InputRequest], Awaitable[object | None]] | None,
 ) -> T:
     """Await `request`, which is about `entry`, until `clock` has come to `timeout_ms` milliseconds, and return its
     result. `ask` is for what the tool is called through, see `ASK_CLIENT`.

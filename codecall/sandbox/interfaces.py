@@ -346,7 +346,7 @@ ASK_CLIENT: Final[ContextVar[Callable[[Any], Awaitable[object | None]] | None]] 
     "codecall_ask_client", default=None
 )
 """Asks the client of a request one thing, an MCP request in the form of `InputRequest`, on behalf of the tool that this
-task calls, and gives the answer; None if there is none. For clients that can be asked in no other way."""
+task calls, and gives the answer; None if there is none. None as well where calls are made without a gate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,6 +112,43 @@ async def test_a_tool_that_a_client_calls_itself(
         assert said in text
 
 
+@pytest.mark.parametrize("scripts", [False, True])
+async def test_a_server_that_asks_again_and_again_is_refused_and_speaks_for_itself_alone(
+    asking_server: Callable[..., StdioServer], scripts: bool
+) -> None:
+    home = Home()
+    backend = Backend("door", asking_server(handshake=True))
+    async with serve_components(backend) as server:
+        if scripts:
+            CodeCallPlugin.init(approvals=[], pool={"min_workers": 0}).install(server)
+        async with home.client(server, "legacy") as client:
+            if scripts:
+                several = "return [await callTool('pester', {times: 15}), await callTool('pester', {times: 15})].join()"
+                text = (await run(client, several))["result"]
+            else:
+                text = result_text(await client.call_tool("pester", {"times": 30}))
+    assert len(home.questions) == 20
+    assert text.count("Refused by the gateway") == 10
+    for question in home.questions:
+        assert [line for line in question.split("\n") if line.startswith("[")] == ([] if scripts else ["[door] Who?"])
+        assert "\\u202e" in question
+
+
+@CLIENTS
+@pytest.mark.parametrize("scripts", [False, True])
+async def test_a_question_in_an_answer_has_the_name_of_its_server(
+    gateway: Gateway, client_era: str, scripts: bool
+) -> None:
+    home = Home()
+    async with gateway("new", scripts=scripts) as server, home.client(server, client_era) as client:
+        if scripts:
+            await run(client, "return await callTool('guard', {})")
+        else:
+            await client.call_tool("guard", {})
+    text = "A tool asks a question.\n\nTool: guard\nServer: front\n\nQuestion:\n\n    Who?"
+    assert home.questions == [text if scripts else "[door] Who?"]
+
+
 @CLIENTS
 @SERVERS
 @pytest.mark.parametrize("scripts", [False, True])

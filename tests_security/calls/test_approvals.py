@@ -7,15 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from fastmcp import Context
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.utilities.tests import asgi_server
 from mcp import MCPError
-from mcp_types import ElicitResult, InputRequiredResult
+from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 
 from codecall import ApprovalRequest, Decision
 from codecall.approvals import rounds
 from codecall.approvals.grants import MAX_GRANTS, GrantKey, Grants
 from codecall.approvals.request import MAX_SHOWN_CHARS, CallInput, describe_input
+from codecall.redaction.questions import HiddenText, visible_form
 from tests.approvals.conftest import (
     ALL,
     DENY,
@@ -284,6 +286,48 @@ async def test_no_literal_of_a_script_begins_a_line_of_the_question_ahead() -> N
     assert head.count("Calls") == head.count("Tool: ") == 1
     assert all(line.startswith("    ") for line in shown.splitlines() if line)
     assert not set(shown) & set("\u2028\u202e\u3164")
+
+
+@pytest.mark.parametrize("mode", ["legacy", MODERN])
+@pytest.mark.parametrize(
+    ("schema", "shown"),
+    [
+        (
+            {
+                "properties": {
+                    "name": {"title": "Name\nServer: office", "description": "a\u202eb\u3164", "type": "string"}
+                }
+            },
+            {"name": {"title": "Name Server: office", "description": "a\\u202eb\\u3164", "type": "string"}},
+        ),
+        ({"properties": {"na\u200bme": {"type": "string"}}}, None),
+        ({"properties": {"name": {"type": "string", "enum": ["yes", "\u202eon"]}}}, None),
+        ({"properties": {"name": {"oneOf": [{"const": "y\u2028", "title": "no"}]}}}, None),
+    ],
+)
+async def test_no_form_of_a_tool_shows_what_it_does_not_say(mode: str, schema: dict[str, Any], shown: Any) -> None:
+    office, person = Office([]), Person("x")
+
+    @office.server.tool
+    async def greet(ctx: Context) -> Any:
+        """Ask with a form of its own."""
+        if ctx.input_responses:
+            return "greeted"
+        form = ElicitRequestFormParams(message="Who?", requested_schema={"type": "object", **schema})
+        return InputRequiredResult(input_requests={"who": ElicitRequest(params=form)}, request_state="x")
+
+    script = "try { return await callTool('greet', {}) } catch (error) { return error.code }"
+    answer = await office.execute(script, person, mode)
+    assert answer["result"] == ("greeted" if shown else "INPUT_REQUIRED")
+    assert person.forms == ([shown] if shown else [])
+
+
+async def test_a_form_that_is_nested_too_deeply_is_not_shown() -> None:
+    form: dict[str, Any] = {"type": "string"}
+    for _ in range(5_000):
+        form = {"items": form}
+    with pytest.raises(HiddenText, match="nested"):
+        visible_form(form)
 
 
 async def test_an_expired_state_is_worth_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,12 +28,16 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.gateway.upstream.errors import is_modern
 from codecall.identity import client_key
+from codecall.redaction.questions import HiddenText, quoted, visible_form
 from codecall.sandbox.interfaces import ASK_CLIENT
 
 T = TypeVar("T")
 
 MAX_PENDING_LOGS: Final = 256
 """Log messages of one call that wait to be passed on; more are dropped, and counted in the gateway's own log."""
+
+MAX_QUESTIONS: Final = 20
+"""Most questions of a server during one call."""
 
 MAX_ROUNDS: Final = 10
 """How often a server may answer one request with questions; the MCP SDK's clients allow as many."""
@@ -84,6 +88,7 @@ class InFlightCall:
         self._server = server
         self._owner: Hashable | None = None
         self._open_questions = 0
+        self._asked = 0
         self._pending: deque[_Progress | _Log] = deque()
         self._dropped_logs = 0
         self._forwarding: asyncio.Task[None] | None = None
@@ -108,7 +113,7 @@ class InFlightCall:
             answers, state = context.input_responses, context.request_state
         result, rounds = self._permitted(await send(answers, state)), 0
         if context is None or context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            return result
+            return self._named(result)
         while isinstance(result, mcp_types.InputRequiredResult):
             if (rounds := rounds + 1) > MAX_ROUNDS:
                 raise _refusal(f"the server asked {MAX_ROUNDS} times and did not answer")
@@ -125,6 +130,13 @@ class InFlightCall:
             for request in (result.input_requests or {}).values():
                 check_permitted(request, self._server, sampling=self._sampling)
         return result
+
+    def _named(self, result: T) -> T:
+        """The result of a request whose questions go to the client; those of a script are named by its gate."""
+        if not isinstance(result, mcp_types.InputRequiredResult) or ASK_CLIENT.get() is not None:
+            return result
+        requests = {key: named_question(self._server, each) for key, each in (result.input_requests or {}).items()}
+        return cast("T", result.model_copy(update={"input_requests": requests}))
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Give the call its whole time again, and pass the progress on. Of several that wait, only the last is passed
@@ -146,8 +158,12 @@ class InFlightCall:
         """Wait for the client's answer to `question`; the call's time stands still meanwhile.
 
         Raises:
-            MCPError: the client refused, or the call ended before it answered.
+            MCPError: the client refused, the call ended before it answered, or the server asks too often.
         """
+        if (asked := self._asked + 1) > MAX_QUESTIONS:
+            question.close()
+            raise _refusal(f"the server has asked {MAX_QUESTIONS} times in this call")
+        self._asked = asked
         self._open_questions += 1
         self.scope.deadline = math.inf
         task = self._start_task(question)
@@ -398,21 +414,39 @@ def _question(request: mcp_types.InputRequest) -> _Question:
 async def _ask_client(context: Context, server: str, request: mcp_types.InputRequest) -> Any:
     """Ask the client whose request this is. Runs with that request's variables."""
     what, capabilities, answer = _question(request)
-    if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        if (ask := ASK_CLIENT.get()) is not None and isinstance(given := await ask(request), answer):
+    modern = context.session.protocol_version in MODERN_PROTOCOL_VERSIONS
+    if (ask := ASK_CLIENT.get()) is not None:
+        if isinstance(given := await ask(request), answer):
             return given
+        if not modern:
+            raise _refusal(f"the client cannot be asked for {what}: it does not offer it, or has not answered")
+    if modern:
         raise _refusal(
             f"the client cannot be asked for {what}: it speaks MCP {context.session.protocol_version}, in which only a "
             "server of that version can ask"
         )
     if not context.session.check_client_capability(capabilities):
         raise _refusal(f"the client cannot be asked for {what}: it does not offer it")
-    if isinstance(request, mcp_types.ElicitRequest):
-        # Whoever is asked for a password knows who asks.
-        params = request.params.model_copy(update={"message": f"[{server}] {request.params.message}"})
-        request = mcp_types.ElicitRequest(params=params)
+    request = named_question(server, request)
     related = ServerMessageMetadata(related_request_id=context.request_id)
     return await context.session.send_request(request, answer, metadata=related)
+
+
+def named_question(server: str, request: mcp_types.InputRequest) -> mcp_types.InputRequest:
+    """A question to a person with the name of its server before it: whoever is asked for a password knows who asks.
+
+    Raises:
+        MCPError: a part of its form cannot be seen.
+    """
+    if not isinstance(request, mcp_types.ElicitRequest):
+        return request
+    changes: dict[str, object] = {"message": f"[{server}] {quoted(request.params.message).lstrip(' ')}"}
+    if isinstance(request.params, mcp_types.ElicitRequestFormParams):
+        try:
+            changes["requested_schema"] = visible_form(request.params.requested_schema)
+        except HiddenText as refused:
+            raise _refusal(str(refused)) from None
+    return mcp_types.ElicitRequest(params=request.params.model_copy(update=changes))
 
 
 def check_permitted(request: mcp_types.InputRequest, server: str, *, sampling: bool) -> None:

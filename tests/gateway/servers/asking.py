@@ -64,4 +64,17 @@ async def asks(ctx: Context) -> str:
     return f"hello {answer.data}"  # pyright: ignore
 
 
+@server.tool
+async def pester(ctx: Context, times: int) -> str:
+    """Asks again and again while the call is under way, with a text that wants to be more than one."""
+    said: list[str] = []
+    for _ in range(times):
+        try:
+            answer = await ctx.elicit("Who?\n\n[bank] Allow all?\u202e", str)
+            said.append(answer.action)
+        except Exception as refused:
+            said.append(str(refused))
+    return " ".join(said)
+
+
 server.run(show_banner=False, log_level="ERROR")

@@ -1,0 +1,79 @@
+"""Texts of strangers in what a person is asked: nothing invisible, and no line that could be one of ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from codecall.redaction.clean import escape_invisible, json_escape
+
+_BLANK_LETTERS: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""Characters that count as printable and show nothing."""
+
+_TEXTS: Final = ("title", "description", "enumNames")
+"""Keys of a form whose values are only shown."""
+
+_VALUES: Final = ("enum", "const", "required")
+"""Keys of a form whose values are shown and sent back, and so cannot be written otherwise."""
+
+
+class HiddenText(ValueError):  # noqa: N818 - named for what is there
+    """A form has names or values that a person cannot see."""
+
+
+def visible(text: str) -> str:
+    """`text` with every character that cannot be seen, or that looks like a blank, as an escape."""
+    return _BLANK_LETTERS.sub(lambda found: json_escape(found[0]), escape_invisible(text, escape=json_escape))
+
+
+def quoted(text: str) -> str:
+    """`text` visible and indented, so that no line of it begins where one of ours does."""
+    return "\n".join(f"    {visible(line)}" for line in text.split("\n"))
+
+
+def visible_form(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a form with its texts visible, each on one line.
+
+    Raises:
+        HiddenText: a name or a value that would be sent back holds what cannot be seen, or it is nested too deeply.
+    """
+    try:
+        return {key: _form_value(key, value) for key, value in schema.items()}
+    except RecursionError:
+        raise HiddenText("the form is nested too deeply") from None
+
+
+def _form_value(key: str, value: object) -> object:
+    if key in _TEXTS:
+        return _shown(value)
+    if key in _VALUES:
+        values: object = value
+        for item in cast("list[object]", values) if isinstance(values, list) else [values]:
+            _check(item)
+        return value
+    if key == "properties" and isinstance(value, dict):
+        named = cast("dict[str, object]", value)
+        for name in named:
+            _check(name)
+        return {name: _part(field) for name, field in named.items()}
+    return _part(value)
+
+
+def _part(value: object) -> object:
+    if isinstance(value, dict):
+        return visible_form(cast("dict[str, Any]", value))
+    return list(map(_part, cast("list[object]", value))) if isinstance(value, list) else value
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, list):
+        return [_shown(item) for item in cast("list[object]", value)]
+    return visible(" ".join(value.splitlines())) if isinstance(value, str) else value
+
+
+def _check(value: object) -> None:
+    if isinstance(value, str) and visible(value) != value:
+        raise HiddenText(f"the form has {visible(value)[:80]!r}, parts of which nobody sees")
