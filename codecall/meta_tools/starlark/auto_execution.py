@@ -13,6 +13,7 @@ from codecall.calls.broker import Broker
 from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import ExecutionResult
 from codecall.errors import AccessDeniedError, ApprovalRequiredError, CodeCallError, SelfReferenceError
+from codecall.globs import display_name
 from codecall.jsonio.decode import sha256
 from codecall.meta_tools.runs import Run, StartedRun
 from codecall.meta_tools.starlark.options import EXECUTE_CODE
@@ -52,8 +53,8 @@ class CodeBroker(ScriptBroker):
         if await self.find(name) is None:
             raise await self._access.not_found("tool", name)
         raise AccessDeniedError(
-            f"Tool '{name}' may not be called without a person",
-            tool_name=name,
+            f"Tool '{display_name(name)}' may not be called without a person",
+            tool_name=display_name(name),
             hint="Name the tool in the code as server.tool(…), so that a person can be asked.",
         )
 
