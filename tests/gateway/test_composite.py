@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastmcp import Client
@@ -14,6 +15,7 @@ from mcp_types import ToolListChangedNotification
 from codecall.errors import OptionsError
 from codecall.gateway.config.load import read_config
 from codecall.gateway.gateway import Gateway
+from tests.approvals.conftest import ONCE, Person
 from tests.loaded_python import LoadedPython
 
 SERVER = """
@@ -65,6 +67,36 @@ async def test_they_are_listed_and_run(loaded_python: LoadedPython, tmp_path: Pa
             again = {tool.name: tool for tool in await client.list_tools()}["twice"]
             assert again.annotations is not None
             assert again.annotations.read_only_hint is True
+
+
+ASKING = """
+name: wiping
+description: Asks what to remove, and removes it
+steps:
+  - id: ask
+    type: elicitation
+    message: 'Which?'
+    schema: { type: object, properties: { decision: { type: string } }, required: [decision] }
+  - { id: gone, tool: math_wipe, arguments: { path: '{{.steps.ask.output.content.decision}}' }, dependsOn: [ask] }
+"""
+
+
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+async def test_a_destructive_step_is_asked_for_by_default(tmp_path: Path, loaded_python: LoadedPython, era: Any):
+    file = configuration(tmp_path, "always", loaded_python)
+    wipe = (
+        "@mcp.tool(annotations={'destructiveHint': True})\ndef wipe(path: str) -> str:\n    return f'wiped {path}'\n\n"
+    )
+    server = tmp_path / "server.py"
+    server.write_text(SERVER.replace("mcp.run(", f"{wipe}mcp.run("), encoding="utf-8")
+    (tmp_path / "workflows" / "wiping.yaml").write_text(ASKING, encoding="utf-8")
+    gateway = Gateway(read_config(file).options)
+    person = Person("/a", ONCE)
+    async with gateway, Client(gateway.server, mode=era, elicitation_handler=person.answer) as client:
+        assert (await client.call_tool("wiping", {})).data == "wiped /a"
+    assert person.questions[0] == "Which?"
+    assert "Tool: math_wipe" in person.questions[1]
+    assert len(person.questions) == 2
 
 
 @pytest.mark.parametrize("mode", ["always", "never"])
