@@ -354,6 +354,8 @@ ABLATION = {
     "without values of parameters": LexicalWeights(fields=FieldWeights(choices=0)),
     "without parts of requests": LexicalWeights(request_parts=0),
     "padding counts in full": LexicalWeights(padding=1),
+    "numbers count in full": LexicalWeights(number=1),
+    "without the best of the app": LexicalWeights(siblings=0),
     "words alone (BM25)": LexicalWeights(
         synonym=0,
         name_synonym=0,
@@ -361,6 +363,7 @@ ABLATION = {
         name=0,
         request_parts=0,
         padding=1,
+        number=1,
         fields=FieldWeights(name=1, choices=0),
     ),
 }

@@ -19,6 +19,7 @@ from codecall.catalog.entries import CatalogEntry
 # Vowel signs and accents that no single letter includes: Thai, Devanagari and others write words with them.
 _MARKS = "".join(mark for mark in map(chr, range(0x0300, 0x10A0)) if unicodedata.category(mark) in {"Mn", "Mc"})
 WORD = re.compile(rf"(?:[^\W_]+|[{_MARKS}]+)+")
+_ASCII_WORD = re.compile(r"[^\W_]+", re.ASCII)  # the same where all is ASCII, in half the time
 # Humps are ASCII; every other letter goes on with the word it stands in.
 _HUMPS = re.compile(rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?(?:[^\W\d_A-Z]+|[{_MARKS}]+)+|[A-Z]+|\d+|.")
 _HUMPED = re.compile(r"[A-Za-z0-9]+")
@@ -281,7 +282,8 @@ def split_compound(word: str, known: Collection[str]) -> list[str]:
 
 
 def _split(name: str) -> list[tuple[str, ...]]:
-    pieces = WORD.findall(unicodedata.normalize("NFKC", name[:MAX_TEXT_CHARS]))
+    text = name[:MAX_TEXT_CHARS]
+    pieces = _ASCII_WORD.findall(text) if text.isascii() else WORD.findall(unicodedata.normalize("NFKC", text))
     return [_short_humps(piece) if len(piece) <= _MAX_WORD_CHARS else _humps(piece) for piece in pieces]
 
 

@@ -14,8 +14,8 @@ Doubles = NDArray[np.float64]
 MAX_HITS = 5
 """Words of a query that a document has: more say no more."""
 
-LONG_QUERY = 5
-"""Words from which on a query is a task rather than a remark."""
+LONG_QUERY, LONGEST_QUERY = 5, 15
+"""Words from which on a query is a task rather than a remark, and from which on more words say no more."""
 
 
 class TermScores(NamedTuple):
@@ -73,7 +73,7 @@ def absolute_score(covered: Doubles, likeness: Floats, name: Floats, hits: NDArr
             its tool.
     """
     evidence = 1.96 * covered + 1.9 * likeness + 0.32 * name + 1.22 * np.log(np.minimum(hits, MAX_HITS) + 0.5) - 2.52
-    evidence = evidence + np.log(max(1.0, words / LONG_QUERY))
+    evidence = evidence + 2 * np.log(np.clip(words, LONG_QUERY, LONGEST_QUERY) / LONG_QUERY)
     return 1 / (1 + np.exp(-evidence))
 
 

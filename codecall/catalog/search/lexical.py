@@ -85,8 +85,9 @@ class LexicalWeights:
     """Weight of the spelling; that of the words is 1."""
     name: float = 0.2
     """Weight of the name."""
-    siblings: float = 0.6
-    """How much the best tool of an app raises the others."""
+    siblings: float = 1.0
+    """How much the best tool of the app that fits best raises the others; those of other apps by the square of how well
+    the app fits."""
     about: float = 0.3
     """Weight of the share of a query that only the tool's server says."""
     request_parts: float = 0.8
@@ -99,6 +100,8 @@ class LexicalWeights:
     """Weight of the word that stands in for a mistyped one; 0: none does."""
     padding: float = 0.7
     """Weight of words that only pad a request."""
+    number: float = 0.5
+    """Weight of numbers: in a request they are mostly values, in a tool examples and limits."""
     families: bool = True
     """Whether words of one family stand in for each other as synonyms do."""
     saturation: float = 1.2
@@ -217,7 +220,7 @@ class _QueryScorer:
         best_of_app = np.zeros(int(apps.max(initial=0)) + 1, np.float32)
         np.maximum.at(best_of_app, apps, scores)
         best = np.where(apps > 0, best_of_app[apps], scores)
-        return (scores * (1 + self._weights.siblings * relative_to_best(best))).astype(np.float32)
+        return (scores * (1 + self._weights.siblings * relative_to_best(best) ** 2)).astype(np.float32)
 
     def rewrite(self, query: str) -> str:
         """Returns the query with its phrases replaced, and for each word that looks like a typing error one of the
@@ -312,6 +315,7 @@ class _QueryScorer:
                     worth = self._weights.synonym * min(rarity, self._rarity(len(counts[0])))
                     self._add_counts(scores, counts, rarity if other in self._equals.get(word, ()) else worth)
             weight = self._weights.padding if word in FILLER_WORDS else 1.0
+            weight *= self._weights.number if word.isdigit() else 1.0
             weight *= self._weights.correction if word in self._corrected else 1.0
             term = self._terms[word] = TermScores(weight, rarity, scores)
         return term

@@ -104,6 +104,16 @@ def test_what_stands_out_in_both_comes_first() -> None:
     assert int(both(pairs).argmax()) == 1
 
 
+def test_what_both_rankings_like_comes_before_the_favourite_of_one() -> None:
+    words, cosines = np.full(30, 0.02, np.float32), np.full(30, 0.1, np.float32)
+    words[:3], cosines[:3] = (0.9, 0.57, 0.05), (0.15, 0.45, 0.55)
+
+    by_words, both_like, by_meaning = fuse_scores(words, cosines)[:3]
+
+    assert both_like > by_words
+    assert both_like > by_meaning
+
+
 def test_the_nearest_part_of_a_request_counts() -> None:
     found = best_cosines([scores(0.1, 0.9, NAN), scores(0.4, 0.2, NAN)])
 

@@ -444,6 +444,28 @@ def test_one_word_that_is_there_by_chance_is_less_than_all_words_of_a_short_requ
     assert chance[1] < found(CATALOG, "weather", RANKER)[0][1]
 
 
+def test_a_number_says_less_than_a_word() -> None:
+    entries = [
+        tool("first", "Of 15"),
+        tool("second", "The totals of all the sales that were made here in summer, by shop and by person"),
+        tool("other", "Something else"),
+    ]
+
+    assert names(entries, "sales of 15") == ["second", "first"]
+
+
+def test_a_task_told_at_length_shows_its_tool() -> None:
+    told = (
+        "Our espresso machine broke again, guests complained the whole morning, the plumber never came, and now "
+        "somebody insists on a refund for breakfast, which the barista thinks fair"
+    )
+
+    [(name, score), *_] = found(CATALOG, told)
+
+    assert name == "orders:refund"
+    assert score > 0.5
+
+
 def test_names_without_separators_are_taken_apart_into_words_that_are_known() -> None:
     entries = [
         tool("getchannelinfo", ""),
