@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
 from codecall.sandbox import wire
 from codecall.sandbox.host.spawner import ForkedProcess, ForkServer
+
+CANARY = "CODECALL_CANARY"
+"""The variable with the secret of attacks."""
 
 
 class ForkServers:
@@ -15,13 +19,15 @@ class ForkServers:
     """
 
     def __init__(self) -> None:
-        self._running: dict[bytes, ForkServer] = {}
+        self._running: dict[tuple[bytes, str], ForkServer] = {}
 
     def __call__(self, prepare: wire.Prepare) -> LentServer:
         """One that workers with such limits may come from. Only workers that serve one script need one of their own:
-        they are copies of an engine with these limits; and those that know Starlark, which is loaded in advance."""
+        they are copies of an engine with these limits; and those that know Starlark, which is loaded in advance. One
+        that was started before the secrets of attacks were in the environment could not give them away."""
         copies = prepare.runs == 1 and not prepare.limits.allow_clock
-        key = wire.pack(prepare) if copies else b"starlark" if prepare.starlark else b""
+        kind = wire.pack(prepare) if copies else b"starlark" if prepare.starlark else b""
+        key = kind, os.environ.get(CANARY, "")
         server = self._running.get(key)
         if server is None or not server.alive():
             server = self._running[key] = ForkServer(prepare)

@@ -10,6 +10,7 @@ import pytest
 
 from codecall.presets import PRESET_NAMES
 from codecall.sandbox.enclave import Enclave
+from tests.fork_servers import CANARY
 from tests.reporting import pytest_runtest_makereport  # noqa: F401 - pytest finds it here
 from tests_security.attacking import Canaries, as_far_as_there_is_a_jail
 
@@ -46,7 +47,7 @@ def canaries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Canaries]:
     placed = Canaries()
     file = tmp_path_factory.getbasetemp().parent / "codecall-canary.txt"
     file.write_text(placed.file, encoding="utf-8")
-    os.environ["CODECALL_CANARY"] = placed.environment
+    os.environ[CANARY] = placed.environment
     yield placed
-    del os.environ["CODECALL_CANARY"]
+    del os.environ[CANARY]
     file.unlink(missing_ok=True)

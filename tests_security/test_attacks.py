@@ -22,6 +22,7 @@ from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_script
 from codecall.sandbox.enclave import Enclave
 from codecall.testing import Failure, Program, Refusal, ScriptFileError, findings_mismatch, mismatch, read_programs
+from tests.fork_servers import CANARY
 from tests_security.attacking import Canaries, attacked, find_spaces
 
 FOLDER = Path(__file__).parent
@@ -140,3 +141,18 @@ async def test_a_leak_would_be_seen(enclaves: Mapping[str, Enclave], canaries: C
         refused = await attacked(enclave, f"a{secret}", canaries)
         assert [len(canaries.leaked(result)) for result in (value, thrown, refused)] == [1, 1, 1]
     assert canaries.leaked(await attacked(enclave, "return 1", canaries)) == []
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there are fork servers on Linux")
+async def test_workers_come_from_where_the_canaries_are(monkeypatch: pytest.MonkeyPatch, canaries: Canaries):
+    servers: list[int] = []
+    for value in ("", canaries.environment):
+        monkeypatch.setenv(CANARY, value)
+        async with Enclave("secure", pool={"max_workers": 1}) as enclave:
+            assert (await enclave.execute("return 1")).value == 1
+            servers += map(parent, enclave.pool.pids())
+    assert servers[0] != servers[1]
