@@ -117,6 +117,12 @@ def test_only_the_first_parts_are_taken() -> None:
     assert split_request("find it now. " * 50, 3) == ["find it now."] * 3
 
 
+@settings(max_examples=80, deadline=None)
+@given(st.text(st.characters(max_codepoint=127), max_size=200))
+def test_a_text_of_ascii_is_read_as_one_with_other_letters(text: str) -> None:
+    assert name_words(f"{text} é") == [*name_words(text), "é"]
+
+
 @settings(deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_has_terms_of_bounded_length(text: str) -> None:
