@@ -15,7 +15,7 @@ import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
 from weakref import WeakSet
 
 from anyio import to_thread
@@ -121,6 +121,9 @@ class CodeCallPlugin(CatalogTransform):
     One plugin may serve several servers at once; a server takes one plugin.
     """
 
+    warns_of_rules: ClassVar[bool] = True
+    """Whether it compares rules about calls with the tools when these are listed first."""
+
     def __init__(self, options: PluginOptions) -> None:
         super().__init__()
         self._reloading = asyncio.Lock()
@@ -143,6 +146,8 @@ class CodeCallPlugin(CatalogTransform):
             )
         )
         self._composites = self._read_composites(options)
+        self._checked: WeakSet[FastMCPServer] = WeakSet()
+        """The servers whose tools were compared with the rules about calls."""
         self._notifiers: WeakSet[ListChangedNotifier] = WeakSet()
         """Notify the clients of the servers that have composite tools."""
 
@@ -404,6 +409,9 @@ class CodeCallPlugin(CatalogTransform):
                 await self._check_own_tools(starting)
             return [*now.by_name.values(), *await self._shown(tools, server)]
         now.check_names(tools)
+        if self.warns_of_rules and server not in self._checked and (context := _context()) is not None:
+            self._checked.add(server)
+            await self._warn_of_rules(self.view(context), server)
         shown, own = await self._shown(tools, server), self._offered(now.by_separator[self._separator()])
         if self.options.starlark is not None and (context := _context()) is not None:
             own = await describe_script_tool(own, self.view(context), self.options.starlark)
@@ -423,6 +431,20 @@ class CodeCallPlugin(CatalogTransform):
         for transform in server.transforms[: server.transforms.index(self)]:
             tools = await transform.list_tools(tools)
         self._now.check_names(tools if self._composites is None else [*tools, *self._composites.tools.values()])
+
+    async def _warn_of_rules(self, view: CatalogView, server: FastMCPServer) -> None:
+        """Log what rules about calls name that no tool is of those that the first caller may use."""
+        options = self.options
+        rules = options.approvals.rules if options.approvals is not None else ()
+        if not rules and not options.flows:
+            return
+        from codecall.approvals.unmatched import KnownNames, unmatched_names  # few servers have rules
+
+        entries = await view.entries()
+        names, apps, servers = ({getattr(entry, of) for entry in entries} for of in ("name", "app_id", "server"))
+        known = KnownNames(names, apps, servers, f"tool that scripts may use on {server.name!r}")
+        for warning in await to_thread.run_sync(unmatched_names, rules, options.flows, known):
+            logger.warning("%s", warning)
 
     def _offered(self, own: Sequence[MetaToolT]) -> Sequence[MetaToolT]:
         """Those of the meta-tools that clients list."""

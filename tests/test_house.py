@@ -126,7 +126,7 @@ HOUSE = {
     "results": Row(f"{SHARED} catalog.inference", "fastmcp msgspec"),
     "calls": Row(f"{SHARED} catalog ratelimit telemetry", f"{MCP} anyio msgspec pydantic"),
     "approvals": Row(
-        f"{SHARED} approvals audit.recorder catalog.entries calls.clock calls.conversion",
+        f"{SHARED} approvals audit.recorder catalog.entries catalog.suggestions calls.clock calls.conversion",
         f"{MCP} anyio jsonschema msgspec platformdirs referencing",
     ),
     "extraction.options": Row("option_base", "pydantic"),

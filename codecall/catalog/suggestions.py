@@ -13,6 +13,7 @@ from heapq import nsmallest
 
 from codecall.catalog.search.analysis import name_parts, stem
 from codecall.catalog.search.synonyms import ACTIONS
+from codecall.globs import is_glob
 from codecall.similarity import similarity
 
 MAX_NAME_CHARS = 128
@@ -62,6 +63,12 @@ def similar_names(name: str, names: Iterable[str], limit: int = 3) -> list[str]:
     words = _words(word)
     ranked = [(-_similarity(word, words, other), other) for _, _, other in nsmallest(_MAX_COMPARED, candidates)]
     return [other for negative, other in sorted(ranked) if -negative >= MIN_SIMILARITY][:limit]
+
+
+def nearest_name(pattern: str, names: Iterable[str]) -> str | None:
+    """The one of `names` that a name in a rule may stand for that is none of them; None for a glob, and where none is
+    similar."""
+    return next(iter([] if is_glob(pattern) else similar_names(pattern, names, limit=1)), None)
 
 
 def _same_action(words: frozenset[str], others: frozenset[str]) -> bool:

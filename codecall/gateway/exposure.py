@@ -9,7 +9,7 @@ tools come and go does not have clients list everything anew each time. Either w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeVar
 
@@ -97,6 +97,7 @@ class ExposurePolicy:
 class GatewayPlugin(CodeCallPlugin):
     """The plugin of a gateway: it does not change lists while the tools themselves are listed."""
 
+    warns_of_rules = False  # the gateway does, once all servers are listed
     exposure_policy: ExposurePolicy | None = None
     """Says what clients list; None: the meta-tools."""
     routes: Mapping[str, Provider] = MappingProxyType({})
@@ -112,6 +113,11 @@ class GatewayPlugin(CodeCallPlugin):
         view = super().view(context)
         view.sources = self.sources
         return view
+
+    @property
+    def composite_names(self) -> Collection[str]:
+        """The names of the composite tools that are served."""
+        return self._composites.tools.keys() if self._composites is not None else ()
 
     @property
     def approval_service(self) -> ApprovalService | None:

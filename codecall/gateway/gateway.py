@@ -20,12 +20,12 @@ from fastmcp.server.providers import Provider
 
 from codecall.approvals.options import ApprovalRule
 from codecall.errors import CodeCallError, OptionsError
-from codecall.gateway.access_warnings import AccessWarnings
 from codecall.gateway.asking import DestructiveAsking, read_rules, with_server_rules
 from codecall.gateway.config.options import TABLE_EXAMPLES, GatewayOptions
 from codecall.gateway.config.variables import resolve_server, resolve_values
 from codecall.gateway.downstream import ServerBlurb, build_instructions
 from codecall.gateway.exposure import Exposure, ExposurePolicy, GatewayPlugin, Mode, current_context, is_listing_tools
+from codecall.gateway.rule_warnings import RuleWarnings
 from codecall.gateway.tools.access import AccessRules
 from codecall.gateway.tools.completions import install_completions
 from codecall.gateway.tools.disk_cache import ListingCacheFile, cache_folder, remove_old_files
@@ -113,9 +113,11 @@ class Gateway:
             )
             for name, server in enabled.items()
         }
-        self.access_warnings: Final = AccessWarnings(options, self._providers)
-        """What access rules name that is no tool."""
+        self._rated: list[str] = []
+        """What the rules about rates are for."""
         self._server: Final = self._create_server()
+        self.rule_warnings: Final = RuleWarnings(options, self._providers, self._plugin, self._rated)
+        """What rules name that is no tool."""
         self._users = 0
         self._lock = asyncio.Lock()
         self._closing = asyncio.Event()
@@ -220,7 +222,7 @@ class Gateway:
     async def _open(self) -> None:
         await asyncio.to_thread(self._load_listings)
         self._update_exposure()
-        self.access_warnings.log()
+        self.rule_warnings.log()
         self._closing = asyncio.Event()
         loop = asyncio.get_running_loop()
         ready = {name: loop.create_future() for name in self._backends}
@@ -351,7 +353,9 @@ class Gateway:
 
             limits = dict(resolve_values(self.options.rate_limits, where="rate_limits"))
             with self.options.naming("rate_limits", f"Such as {TABLE_EXAMPLES['rate_limits']}."):
-                RateLimitPlugin.init(limits).install(server)
+                plugin = RateLimitPlugin.init(limits)
+            plugin.install(server)
+            self._rated += [rule.tool for rule in plugin.rules]
         if self._plugin is not None:
             self._plugin.routes = routes
             self._plugin.sources = MissingTools(self._providers, for_operator=self._for_operator)
@@ -382,7 +386,7 @@ class Gateway:
 
     def _lists_changed(self, kinds: frozenset[str]) -> None:
         switched = self._update_exposure()
-        self.access_warnings.log()
+        self.rule_warnings.log()
         if switched and self.on_exposure is not None:
             self.on_exposure(self.describe_exposure())
         self._unsent_changes |= kinds | ({"tools"} if switched else set())

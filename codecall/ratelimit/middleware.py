@@ -99,6 +99,8 @@ class RateLimitPlugin(Middleware):
 
     def __init__(self, options: RateLimitOptions) -> None:
         check_options(options)
+        self.rules: Final = options.rules
+        """The rules, as they were given."""
         self._options = options
         self._rules = _prepare(options.rules)
         self._stores = open_storage(options)

@@ -18,7 +18,7 @@ from codecall.errors import OptionsError
 from codecall.globs import MAX_GLOB_CHARS, Patterns
 from codecall.identity import Per
 from codecall.option_base import Options
-from codecall.sandbox.agentscript.policy import is_meta_tool
+from codecall.sandbox.agentscript.policy import META_TOOLS, is_meta_tool
 
 MAX_WINDOW_S: Final = 30 * 86_400
 """Longest window of a rule, in seconds: 30 days, which is what `limits` calls a month."""
@@ -87,6 +87,14 @@ class RateLimitRule(Options):
         if not texts:
             raise ValueError("a text such as '10/minute' is needed, or a list of such")
         return tuple(parsed for text in texts for parsed in _parse_rates(text))
+
+    @model_validator(mode="after")
+    def _names_a_meta_tool(self) -> Self:
+        name = self.tool.strip().lower()
+        # With a slash it may be the URI of a kept result.
+        if name.startswith("codecall:") and "/" not in name and not any(map(self.matches, META_TOOLS)):
+            raise ValueError(f"tool: {self.tool!r} is none of CodeCall's tools: {', '.join(META_TOOLS)}")
+        return self
 
     @model_validator(mode="after")
     def _has_a_limit(self) -> Self:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fastmcp import Client, FastMCP
 
 from codecall import CodeCallPlugin, OptionsError
 from codecall.approvals.options import ApprovalRule
@@ -100,3 +101,28 @@ def test_wrong_options_are_named(approvals: Any, message: str) -> None:
     with pytest.raises(OptionsError) as caught:
         CodeCallPlugin.init(approvals=approvals)
     assert message in caught.value.message
+
+
+async def test_rules_that_name_what_there_is_not_are_logged_once_for_each_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rules = [
+        {"tools": ["send_mial", "send_*"], "action": "ask"},
+        {"servers": ["offise"], "action": "deny"},
+        {"apps": ["post"], "tools": ["nosuch*"], "action": "allow"},
+    ]
+    flows = [{"from": "send_maill", "to": ["data://x", "greeting"], "action": "deny"}]
+    server = FastMCP[None]("office")
+    server.tool(lambda: 1, name="send_mail")
+    plugin = CodeCallPlugin.init(approvals=rules, flows=flows, pool={"min_workers": 0})
+    async with Client(plugin.install(server)) as client:
+        for _ in range(2):
+            await client.call_tool("codecall:search", {"query": "mail"})
+            await client.list_tools()
+    assert sorted(record.getMessage() for record in caplog.records if record.name == "codecall") == [
+        "approvals.apps: 'post' matches no app",
+        "approvals.servers: 'offise' matches no server; did you mean 'office'?",
+        "approvals.tools: 'nosuch*' matches no tool that scripts may use on 'office'",
+        "approvals.tools: 'send_mial' matches no tool that scripts may use on 'office'; did you mean 'send_mail'?",
+        "flows.from: 'send_maill' matches no tool that scripts may use on 'office'; did you mean 'send_mail'?",
+    ]

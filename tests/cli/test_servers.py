@@ -94,7 +94,20 @@ deny = ["shop_cancel_order", "list_order"]
         assert [row[:2] for row in result.rows if row[0] == "shop_cancel_order"] == [["shop_cancel_order", "hidden"]]
         assert result.err == f"warning: {wrong}\n"
     checks = shop("doctor", "--json").json["checks"]
-    assert [(check["verdict"], check["said"]) for check in checks if check["name"] == "access"] == [("warn", wrong)]
+    assert [(check["verdict"], check["said"]) for check in checks if check["name"] == "rules"] == [("warn", wrong)]
+
+
+def test_so_are_rules_about_calls(shop: CommandLine):
+    config = shop.folder / "codecall.toml"
+    config.write_text(f"""{config.read_text()}
+[codecall]
+approvals = [{{ tools = ["mail_sned"], action = "ask" }}]
+""")
+    assert shop("trust").code == exits.OK
+    wrong = "approvals.tools: 'mail_sned' matches no tool of any server; did you mean 'mail_send'?"
+    assert shop("tools").err == f"warning: {wrong}\n"
+    checks = shop("doctor", "--json").json["checks"]
+    assert [(check["verdict"], check["said"]) for check in checks if check["name"] == "rules"] == [("warn", wrong)]
 
 
 def test_access_rules_for_all_servers_are_judged_by_all_of_them(shop: CommandLine):

@@ -125,6 +125,39 @@ async def test_rules_of_the_command_line_that_name_no_tool_are_logged_once(
     ]
 
 
+async def test_rules_about_calls_and_rates_that_name_what_there_is_not_are_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    git, clock = Listed(tmp_path, "git"), Listed(tmp_path, "clock")
+    git.say(tool("push"))
+    clock.say(tool("now"))
+    own = [{"tools": ["push", "git_push", "pusch"], "action": "ask"}]
+    rules = [
+        {"tools": ["git_pull*", "clock_now"], "action": "deny"},
+        {"servers": ["klock", "git"], "tools": ["git_*"], "action": "ask"},
+    ]
+    options = {
+        "servers": {git.name: {**git.options, "approvals": own}, clock.name: clock.options},
+        "codecall": {"approvals": rules, "flows": [{"from": "git_pusj", "to": ["some://page", "*"], "action": "deny"}]},
+        "rate_limits": {
+            "rules": [{"tool": name, "rate": "9/minute"} for name in ("git_oush", "*", "codecall:execute")]
+        },
+        "cache_dir": False,
+    }
+    async with Gateway(GatewayOptions.read(options, where="")) as it, Client(it.server) as client:
+        await it.wait_until_asked()
+        assert await names(client)
+        git.say(tool("push"), tool("status"))
+        await it.refresh()
+    assert sorted(record.getMessage() for record in caplog.records if " matches no " in record.getMessage()) == [
+        "approvals.servers: 'klock' matches no server; did you mean 'clock'?",
+        "approvals.tools: 'git_pull*' matches no tool of any server",
+        "approvals.tools: 'git_pusch' matches no tool of any server; did you mean 'git_push'?",
+        "flows.from: 'git_pusj' matches no tool of any server; did you mean 'git_push'?",
+        "rate_limits.tool: 'git_oush' matches no tool, resource or prompt of any server; did you mean 'git_push'?",
+    ]
+
+
 async def test_what_servers_and_their_configuration_say_is_searched(tmp_path: Path):
     git, clock, plain = (Listed(tmp_path, name) for name in ("git", "clock", "plain"))
     git.say(tool("push", "Sends it"), instructions="Ask me about repositories.")

@@ -375,6 +375,13 @@ def test_a_bad_rule_names_its_field(rules: Any, field: str) -> None:
     assert raised.value.message.startswith(f"{field}:")
 
 
+def test_a_rule_for_a_tool_that_codecall_does_not_have_is_refused() -> None:
+    for misspelt in ("codecall:exec", "CodeCall:serch*"):
+        with pytest.raises(OptionsError, match=r"none of CodeCall's tools: codecall:search, "):
+            RateLimitPlugin.init(rules=[{"tool": misspelt, "limit": 1, "window": 1}])
+    RateLimitPlugin.init(rules=[{"tool": "codecall://results/*", "limit": 1, "window": 1}])
+
+
 def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(OptionsError, match="store: unknown option"):
         RateLimitPlugin.init(rules=[GOOD], store="redis://")

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, cast
 import mcp_types
 
 from codecall.gateway.config.options import AccessOptions
-from codecall.globs import Patterns, is_glob
+from codecall.globs import Patterns
 
 ListRule = Literal["allow", "deny", "destructive"]
 """The access rules that may name tools."""
@@ -72,7 +72,9 @@ class AccessRules:
                     readings.append(pattern[len(server) + 1 :])
                 lists[rule] += tuple(readings)
                 if not any(_matches_any(reading, names) for reading in readings):
-                    unmatched.append(UnmatchedPattern(rule, pattern, _nearest(readings[-1], names)))
+                    from codecall.catalog.suggestions import nearest_name  # loaded when a name is wrong
+
+                    unmatched.append(UnmatchedPattern(rule, pattern, nearest_name(readings[-1], names)))
         return AccessRules(self._options.model_copy(update=lists)), tuple(unmatched)
 
     def reason_to_hide(self, tool: mcp_types.Tool) -> HideReason | None:
@@ -102,9 +104,3 @@ class AccessRules:
 def _matches_any(pattern: str, names: Sequence[str]) -> bool:
     patterns = Patterns((pattern,))
     return any(map(patterns.matches, names))
-
-
-def _nearest(pattern: str, names: Sequence[str]) -> str | None:
-    from codecall.catalog.suggestions import similar_names  # loaded when a name is wrong
-
-    return next(iter([] if is_glob(pattern) else similar_names(pattern, names, limit=1)), None)

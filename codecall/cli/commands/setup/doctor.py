@@ -259,8 +259,8 @@ async def server_checks(configuration: Configuration, progress: ProgressLine) ->
             yield _server_check(
                 name, gateway, failures.get(name), elapsed_s[name], gateway.backends[name].health.stderr
             )
-        for warning in gateway.access_warnings.current():
-            yield Check(SERVERS, "access", "warn", warning, "`codecall tools --all` prints the names that there are.")
+        for warning in gateway.rule_warnings.current():
+            yield Check(SERVERS, "rules", "warn", warning, "`codecall tools --all` prints the names that there are.")
 
 
 def composite_checks(configuration: Configuration) -> Iterator[Check]:

@@ -1,4 +1,5 @@
-"""Warns of access rules that name what is no tool: a rule that is misspelt protects nothing."""
+"""Warns of rules that name what there is not, those about access, approvals, flows and rates: a rule that is misspelt
+protects nothing."""
 
 from __future__ import annotations
 
@@ -6,10 +7,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
+from codecall.catalog.entries import OTHER_NAMES
 from codecall.gateway.config.options import AccessOptions, GatewayOptions
+from codecall.gateway.exposure import GatewayPlugin
 from codecall.gateway.tools.access import LIST_RULES, ListRule
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.globs import display_name
+from codecall.sandbox.agentscript.policy import is_meta_tool
 
 logger = logging.getLogger("codecall")
 
@@ -17,16 +21,27 @@ _Named: TypeAlias = tuple[ListRule, str]
 """A rule, and a name or glob in its list."""
 
 
-class AccessWarnings:
+class RuleWarnings:
     """The warnings of one gateway.
 
     Args:
         options: of the gateway.
         providers: what is known of each server that is switched on.
+        plugin: has rules about calls, and composite tools; None: there is none.
+        rates: what the rules about rates are for.
     """
 
-    def __init__(self, options: GatewayOptions, providers: Mapping[str, ServerProvider]) -> None:
+    def __init__(
+        self,
+        options: GatewayOptions,
+        providers: Mapping[str, ServerProvider],
+        plugin: GatewayPlugin | None = None,
+        rates: Sequence[str] = (),
+    ) -> None:
         self._providers = providers
+        self._servers = frozenset(options.servers)
+        self._plugin = plugin
+        self._rates = [rate for rate in rates if not is_meta_tool(rate) and "://" not in rate]
         shared = set(_named(options.access))
         self._servers_of: dict[_Named, list[list[str]]] = {}
         """By what rules name, the servers that it is for: those of the rules for all together, each other alone."""
@@ -42,12 +57,13 @@ class AccessWarnings:
     def current(self) -> list[str]:
         """A sentence for each name or glob that matches no tool. Nothing is said before all servers are listed that it
         is for."""
-        return [
+        access = [
             sentence
             for named, groups in self._servers_of.items()
             for servers in groups
             if (sentence := self._sentence(named, servers)) is not None
         ]
+        return [*access, *self._of_calls()]
 
     def log(self) -> None:
         """Log those that were not logged before."""
@@ -55,6 +71,32 @@ class AccessWarnings:
             if warning not in self._logged:
                 self._logged.add(warning)
                 logger.warning("%s", warning)
+
+    def _of_calls(self) -> list[str]:
+        """A sentence for each name in the rules about calls and rates that matches nothing."""
+        options = self._plugin.options if self._plugin is not None else None
+        rules = options.approvals.rules if options is not None and options.approvals is not None else ()
+        flows = options.flows if options is not None else ()
+        if not (rules or flows or self._rates) or not all(each.is_listed for each in self._providers.values()):
+            return []
+        from codecall.approvals.unmatched import KnownNames, unmatched, unmatched_names, unmatched_sentence
+
+        tools, others, apps = set[str](), set(OTHER_NAMES), set(self._servers)
+        if self._plugin is not None and (composites := self._plugin.composite_names):
+            from codecall.composite.tool import APP_ID
+
+            tools.update(composites)
+            apps.add(APP_ID)
+        for server, provider in self._providers.items():
+            listing = provider.listing
+            tools.update(f"{server}_{tool.name}" for tool in listing.tools)
+            others.update(f"{server}_{prompt.name}" for prompt in listing.prompts)
+            others.update(resource.uri for resource in listing.resources)
+            others.update(template.uri_template for template in listing.templates)
+        found = unmatched_names(rules, flows, KnownNames(tools, apps, apps, "tool of any server"))
+        what = "tool, resource or prompt of any server"
+        rates = unmatched(self._rates, tools | others)
+        return [*found, *(unmatched_sentence("rate_limits.tool", rate, what, tools | others) for rate in rates)]
 
     def _sentence(self, named: _Named, servers: Sequence[str]) -> str | None:
         near: list[str] = []
