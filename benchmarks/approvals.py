@@ -3,7 +3,8 @@
     python benchmarks/approvals.py [--rounds N] [--waiting N] [--seconds S] [--rest S] [--json]
 
 The memory of runs that wait is what the server and its workers have for themselves (`Private` of `smaps_rollup`),
-less what they had while as many workers were idle; their processor time is that of all of them.
+less what they had while as many workers were idle; `workers_mb` is what these workers have, which a run keeps while it
+waits. Their processor time is that of all of them.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ async def measure_scripts(rounds: int) -> dict[str, float]:
 
 async def measure_waiting(waiting: int, seconds: float, rest: float) -> dict[str, float]:
     """What so many runs cost while they wait."""
-    before = after = 0
+    before = after = held = 0
     idle_percent = waiting_percent = 0.0
     idle_workers = workers = 0
     server, plugin = create_server("destructive", waiting)
@@ -104,19 +105,21 @@ async def measure_waiting(waiting: int, seconds: float, rest: float) -> dict[str
                 raise ValueError(f"some did not wait: {began}")
             await asyncio.sleep(rest)
             if number:
-                after, workers = private_bytes(plugin), len(plugin.worker_pids)
+                after, workers = private_bytes(os.getpid(), *plugin.worker_pids), len(plugin.worker_pids)
+                held = private_bytes(*plugin.worker_pids)
                 waiting_percent = await processor_percent(plugin, seconds)
             for asked in began:
                 await end(asked)
             if not number:
                 await asyncio.sleep(rest)
-                before, idle_workers = private_bytes(plugin), len(plugin.worker_pids)
+                before, idle_workers = private_bytes(os.getpid(), *plugin.worker_pids), len(plugin.worker_pids)
                 idle_percent = await processor_percent(plugin, seconds)
     return {
         "waiting": waiting,
         "idle_workers": idle_workers,
         "workers": workers,
         "waiting_mb": round((after - before) / 1024 / 1024, 2),
+        "workers_mb": round(held / 1024 / 1024, 2),
         "idle_cpu_percent": idle_percent,
         "waiting_cpu_percent": waiting_percent,
     }
@@ -129,10 +132,10 @@ async def processor_percent(plugin: CodeCallPlugin, seconds: float) -> float:
     return round(100 * (processor_s(plugin) - used) / seconds, 2)
 
 
-def private_bytes(plugin: CodeCallPlugin) -> int:
-    """Bytes that this process and its workers share with nobody."""
+def private_bytes(*pids: int) -> int:
+    """Bytes that these processes share with nobody."""
     total = 0
-    for pid in (os.getpid(), *plugin.worker_pids):
+    for pid in pids:
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
         total += sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Private")) * 1024
     return total

@@ -36,6 +36,9 @@ DECIDED_S: Final = 3_600.0
 MAX_PENDING: Final = 1_000
 """Most calls that wait for a decision; of one more nothing is kept."""
 
+MAX_PENDING_OF_CALLER: Final = 100
+"""Most of them of one caller, so that none takes the room of others."""
+
 MAX_FILE_BYTES: Final = 256 * 1024
 T = TypeVar("T")
 
@@ -75,8 +78,12 @@ class Desk:
     def ask(self, request: ApprovalRequest, key: GrantKey) -> str:
         """Have a call wait for a decision; its id, empty where nothing can be kept."""
         call_id = self._call_id(key, request.digest)
-        if len(list(self._files("pending", PENDING_S))) >= MAX_PENDING:
-            logger.warning("approvals: %d calls wait for a decision; one more is not kept", MAX_PENDING)
+        waiting = [file.stem for file in self._files("pending", PENDING_S)]
+        of_caller = [stem for stem in waiting if stem.startswith(_caller_part(key.caller))]
+        full = len(waiting) >= MAX_PENDING or len(of_caller) >= MAX_PENDING_OF_CALLER
+        if full and call_id not in waiting:
+            counts = (len(waiting), len(of_caller))
+            logger.warning("approvals: %d calls wait, %d of them of this caller; one more is not kept", *counts)
             return ""
         body = {**request.as_dict(), "id": call_id, "shown": request.shown, "runId": request.run_id}
         if not self._write("pending", call_id, body):
@@ -142,7 +149,7 @@ class Desk:
     def _call_id(self, key: GrantKey, digest: str) -> str:
         """Names a call of a caller: the same again if a later run makes it."""
         parts = [key.caller, key.tool, key.version, digest, *([self._process] if self._process else [])]
-        return f"call_{sha256(json.dumps(parts))[:20]}"
+        return f"{_caller_part(key.caller)}{sha256(json.dumps(parts))[:20]}"
 
     # -------------------------------------------------------------------------------------------- the operator
 
@@ -214,6 +221,11 @@ class Desk:
 def in_thread(work: Callable[[T], None], about: T) -> None:
     """Have the folder's files changed in the one thread for that, in the order of these calls; nobody waits for it."""
     _WRITER.submit(work, about)
+
+
+def _caller_part(caller: str) -> str:
+    """How the ids of a caller's calls begin."""
+    return f"call_{sha256(caller)[:8]}"
 
 
 def _removed(file: Path) -> bool:

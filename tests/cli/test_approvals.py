@@ -128,6 +128,19 @@ async def test_calls_of_a_gateway_that_runs_wait_where_the_command_looks(cli: Co
     assert server.asked.count("tools/call") == 1
 
 
+async def test_no_caller_takes_the_room_of_others(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk, "MAX_PENDING_OF_CALLER", 2)
+    folder = cli.folder / "desk"
+    served = office(folder)
+    async with served.client() as client, served.client() as other:
+        for name in ("ann", "ben", "eve"):
+            await run(client, SEND.replace("ann", name))
+        hints = [(await run(each, SEND))["error"]["hint"] for each in (client, other)]
+        assert all("codecall approvals allow" in hint for hint in hints)
+        assert "codecall approvals" not in (await run(client, SEND.replace("ann", "eve")))["error"]["hint"]
+    assert sorted(call["input"]["to"] for call in Desk(folder).pending()) == ["ann", "ann", "ben"]
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [
