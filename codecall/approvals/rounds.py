@@ -13,6 +13,7 @@ from its record as far as it had come, and goes on from there with the answers.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -45,6 +46,9 @@ T = TypeVar("T")
 
 KEPT_S: Final = 60.0
 """Seconds for which the answer of a call is kept that has ended while no request waited for it."""
+
+_CLAIM_S: Final = 0.05
+"""Seconds between two looks at whether a request has gone on with a call."""
 
 MAX_KEPT: Final = 1_000
 """Most calls of a server that no request waits for; the one that has been so for longest is cancelled."""
@@ -181,7 +185,9 @@ class WaitingCall:
     state: str = ""
     """By which the next request finds it."""
     watch: asyncio.Task[None] | None = None
-    """Sees that another instance goes on with it; None: none can."""
+    """Sees that another instance goes on with it, or gives up its worker; None: it goes on here alone."""
+    claims: int = 0
+    """Requests that are about to go on with it here."""
 
 
 class RoundTrips:
@@ -190,9 +196,12 @@ class RoundTrips:
     Args:
         grants: What persons have allowed.
         shared: Lets other instances go on with them; None: nobody else can.
+        release_s: Seconds after which a call that others could go on with is ended here, and goes on from its record
+            when it is answered; None: it waits in place.
     """
 
-    def __init__(self, grants: Grants, shared: WaitingRuns | None = None) -> None:
+    def __init__(self, grants: Grants, shared: WaitingRuns | None = None, release_s: float | None = None) -> None:
+        self._release_s = release_s
         self._waiting: dict[str, WaitingCall] = {}
         self._grants = grants
         self._shared = shared
@@ -221,7 +230,11 @@ class RoundTrips:
             call = _start(caller, digest, RoundTripChannel(), start)
         elif (call := self._waiting.get(state)) is not None and (call.caller, call.request) == (caller, digest):
             if call.watch is not None and self._shared is not None:
-                await self._claim(name, state, self._shared)
+                call.claims += 1
+                try:
+                    await self._claim(name, state, self._shared)
+                finally:
+                    call.claims -= 1
                 call.watch.cancel()
                 call.watch = None
             if self._waiting.pop(state, None) is None:
@@ -296,7 +309,11 @@ class RoundTrips:
         if shared is not None and channel.may_move and await shared.keep(self._entry(call)):
 
             async def watch() -> None:
-                await shared.wait_until_gone(state)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._release_s):
+                        await shared.wait_until_gone(state)
+                while call.claims:  # noqa: ASYNC110 - for as long as one request to the store
+                    await asyncio.sleep(_CLAIM_S)
                 forget()
 
             call.watch = asyncio.create_task(watch())

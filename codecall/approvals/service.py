@@ -60,7 +60,8 @@ class ApprovalService:
         self.grants = Grants(options.run_grant_s, options.session_grant_s)
         # Questions of composite tools have times of their own.
         wait_s = max(options.wait_s, MAX_QUESTION_S)
-        self.rounds = RoundTrips(self.grants, WaitingRuns(store, wait_s) if store is not None else None)
+        shared = WaitingRuns(store, wait_s) if store is not None else None
+        self.rounds = RoundTrips(self.grants, shared, options.release_s)
         self._waiting: Counter[str] = Counter()
         """The number of open questions of each run that has some."""
 

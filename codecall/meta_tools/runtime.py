@@ -188,6 +188,8 @@ def create_approvals(options: PluginOptions, audit: Audit) -> ApprovalService | 
 
     store = options.resume.store if options.resume is not None else None
     rules = options.approvals or ApprovalOptions(rules=())
+    if rules.release_s is not None and store is None:
+        raise OptionsError("approvals.release_s needs resume: the record from which a run goes on")
     return ApprovalService(rules, audit, options.flows, samples=samples, store=store)
 
 

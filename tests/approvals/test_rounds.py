@@ -6,9 +6,11 @@ import asyncio
 
 import pytest
 from fastmcp import Client
+from key_value.aio.stores.memory import MemoryStore
 from mcp import MCPError
 
 from codecall import AuditEvent
+from codecall.errors import OptionsError
 from tests.approvals.conftest import DENY, ONCE, SAME_IN_RUN, SEVERAL, STOP, Office, Person, Raw
 from tests.server.test_disconnect import serving
 
@@ -146,6 +148,35 @@ async def test_a_run_that_waits_leaves_its_place_to_others() -> None:
         assert (await raw.go_on(second, SEND, ONCE))["status"] == "ok"
         assert len(office.plugin.worker_pids) == 1
     assert office.done == ["send ann"] * 2
+
+
+async def test_a_run_that_waits_for_long_gives_up_its_worker_and_goes_on_from_its_record() -> None:
+    office = Office({"rules": "writes", "release_s": 0.01}, resume={"store": MemoryStore()}, pool={"min_workers": 0})
+    approvals = office.plugin._now.runtime.approvals
+    assert approvals is not None
+    script = {
+        "script": """
+          const letter = await callTool('read', {});
+          const sent = [];
+          for (const to of ['ann', 'ben']) sent.push(await callTool('send', {to}));
+          return [letter, ...sent]"""
+    }
+    async with office.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client)
+        asked = await raw.ask(script)
+        for _ in range(2):
+            while len(approvals.rounds):  # noqa: ASYNC110 - until a timer has run out
+                await asyncio.sleep(0)
+            with pytest.raises(MCPError, match="requestState"):
+                await raw.go_on(asked, SEND, ONCE)
+            asked = await raw.go_on(asked, script, ONCE)
+        assert asked["result"] == ["letter 1", "sent to ann", "sent to ben"]
+    assert office.done == ["read 1", "send ann", "send ben"]
+
+
+def test_a_run_that_has_no_record_cannot_give_up_its_worker() -> None:
+    with pytest.raises(OptionsError, match=r"approvals\.release_s needs resume"):
+        Office({"rules": "writes", "release_s": 1.0})
 
 
 async def test_the_end_of_the_server_ends_what_waits() -> None:
