@@ -13,6 +13,7 @@ from fastmcp.client.client import CallToolResult
 from fastmcp.client.logging import LogMessage
 from fastmcp.tools import Tool
 
+from codecall.approvals.request import ApprovalRequest
 from codecall.cli.asking import TerminalPerson
 from codecall.cli.output import ProgressLine
 from codecall.errors import CodeCallError, OptionsError
@@ -99,6 +100,15 @@ class GatewaySession:
         """Call a tool itself, as a client does that lists it."""
         return await self._client.call_tool(name, dict(arguments), raise_on_error=False)
 
+    def asked_tools(self) -> frozenset[str]:
+        """Names of the tools that may destroy something, for each call of which somebody is asked."""
+        return frozenset(
+            f"{server}_{item.name}"
+            for server, provider in self.gateway.providers.items()
+            for item in provider.hidden
+            if item.kind == "tool" and item.code == "asked"
+        )
+
     async def read(self, uri: str) -> str:
         """Read the text of a resource."""
         contents = await self._client.read_resource(uri)
@@ -144,7 +154,8 @@ async def open_gateway(
         callbacks: Receives console lines and log messages of runs.
         observers: Observers of runs, as `AuditOptions.watchers` takes them.
         workers: Whether a worker for scripts is started at once.
-        person: Allows calls that rules ask a person for, and answers questions of tools; None: nobody does.
+        person: Allows calls that rules ask a person for, and answers questions of tools; None: nobody does. Tools that
+            are asked for are there in any case, as for a client whose person can be asked.
     """
 
     async def on_log(message: LogMessage) -> None:
@@ -164,11 +175,10 @@ async def open_gateway(
         plugin["pool"] = {**cast("JsonObject", plugin.get("pool") or {}), "min_workers": 0}
     if observers:
         plugin["audit"] = {**cast("JsonObject", plugin.get("audit") or {}), "watchers": observers}
-    if person is not None:
-        configured = plugin.get("approvals")
-        is_group = isinstance(configured, Mapping)
-        rules = cast("Mapping[str, object]", configured) if is_group else {"rules": configured or ()}
-        plugin["approvals"] = {**rules, "approver": person.approve}
+    configured = plugin.get("approvals")
+    is_group = isinstance(configured, Mapping)
+    rules = cast("Mapping[str, object]", configured) if is_group else {"rules": configured or ()}
+    plugin["approvals"] = {**rules, "approver": person.approve if person is not None else _allow_nothing}
     gateway = Gateway(
         options.model_copy(update={"codecall": plugin, "expose": ExposeOptions(mode="always")}), for_operator=True
     )
@@ -180,6 +190,10 @@ async def open_gateway(
     )
     async with gateway, client:
         yield GatewaySession(gateway, client)
+
+
+def _allow_nothing(_: ApprovalRequest) -> None:
+    """The approver of commands that make no calls."""
 
 
 @dataclass(frozen=True, slots=True)

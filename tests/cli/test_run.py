@@ -50,7 +50,7 @@ def test_the_operator_is_told_of_a_tool_that_access_hides(cli: CommandLine, call
     for words in (["run", "a.js"], ["check", "a.js"]):
         result = cli(*words)
         assert result.code == exits.FAILED
-        assert "'shop_wipe' is hidden or asked for: `codecall tools --all` says why." in result.err + result.out, result
+        assert "'shop_wipe' is hidden: `codecall tools --all` says why." in result.err + result.out, result
 
 
 def test_a_first_start_that_is_slow_is_waited_for(shop: CommandLine, monkeypatch: pytest.MonkeyPatch):

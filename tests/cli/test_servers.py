@@ -139,10 +139,9 @@ def test_servers_of_the_command_line(shop: CommandLine):
 def test_search_answers_as_the_meta_tool_does(shop: CommandLine):
     document = shop("search", "cancel an order", "--json").json
     assert document["tools"][0]["name"] == "shop_cancel_order"
-    assert document["totalIndexed"] == 3
+    assert document["totalIndexed"] == 4
     result = shop("search", "cancel an order", "--top", "1")
     assert [row[1:] for row in result.rows] == [["shop_cancel_order", "Do cancel order. And more."]]
-    assert "wipe" not in shop("search", "wipe").out
     assert "mail" in shop("search", "--app", "mail", "--detail", "typescript").out
     nothing = shop("search", "quantum chromodynamics")
     assert (nothing.code, nothing.out) == (exits.FAILED, "")
@@ -159,6 +158,25 @@ def test_describe_answers_as_the_meta_tool_does(shop: CommandLine):
     assert "callTool(" in result.out
     assert result.err.startswith("there is no shop_list_order; did you mean shop_list_orders")
     assert "shop" in shop("describe", "shop_list_orders", "--typescript", terminal=True).out
+
+
+def test_tools_that_are_asked_for_are_there_and_marked(shop: CommandLine):
+    (hit,) = [row for row in shop("search", "wipe").rows if row[1] == "shop_wipe"]
+    assert hit[2].startswith("(asked for)")
+    assert shop("search", "wipe", "--json").json["tools"][0]["name"] == "shop_wipe"
+    assert "(asked for)" not in shop("search", "list orders").rows[0][2]
+    described = shop("describe", "shop_wipe")
+    assert (described.code, "asked for: a person has to allow each call" in described.out) == (exits.OK, True)
+    assert "asked for" not in shop("describe", "shop_list_orders").out
+    shop.write("a.js", "return shop.wipe({});")
+    shop.write("b.star", "return shop_wipe()")
+    assert shop("check", "a.js", "b.star").code == exits.OK
+    assert shop("run", "a.js", "--dry-run").code == exits.OK
+    config = shop.folder / "codecall.toml"
+    config.write_text(f"{config.read_text()}\n[access]\ndestructive = false\n")
+    assert shop("trust").code == exits.OK
+    for words in (["describe", "shop_wipe"], ["check", "a.js"]):
+        assert shop(*words).code == exits.FAILED, words
 
 
 def test_savings_say_what_they_count_and_how(shop: CommandLine):

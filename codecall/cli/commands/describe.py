@@ -23,7 +23,8 @@ async def describe(
     server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
-    """Show what tools take and give, with examples. The answer is the one that a model gets from codecall_describe."""
+    """Show what tools take and give, with examples. The answer is the one that a model gets from codecall_describe,
+    if its client can ask a person."""
     from codecall.cli.arguments import gateway_options
     from codecall.cli.gateway import open_gateway
     from codecall.cli.layout import format_typescript
@@ -34,6 +35,7 @@ async def describe(
     with output.progress("asking servers"):
         async with open_gateway(gateway_options(server_args, output)) as gateway:
             result = await gateway.call("describe", arguments)
+            asked = gateway.asked_tools()
     if as_json:
         output.document(result)
     else:
@@ -42,7 +44,7 @@ async def describe(
         for number, tool in enumerate(result["tools"]):
             if number or result.get("types"):
                 output.text("")
-            _print_tool(output, tool)
+            _print_tool(output, tool, is_asked=tool["name"] in asked)
         for name in result["notFound"]:
             near = result.get("suggestions", {}).get(name)
             suggestion = f"; did you mean {' or '.join(near)}?" if near else ""
@@ -50,7 +52,7 @@ async def describe(
     return exits.FAILED if result["notFound"] else exits.OK
 
 
-def _print_tool(output: Output, tool: JsonObject) -> None:
+def _print_tool(output: Output, tool: JsonObject, *, is_asked: bool) -> None:
     from codecall.cli.layout import format_typescript
 
     kind = f" ({tool['kind']})" if "kind" in tool else ""
@@ -67,6 +69,8 @@ def _print_tool(output: Output, tool: JsonObject) -> None:
     hints = [name for name, value in annotations.items() if value is True]
     if hints:
         output.line(f"hints: {', '.join(hints)}", "dim")
+    if is_asked:
+        output.line("asked for: a person has to allow each call", "dim")
     for example in tool.get("usageExamples", ()):
         output.line(f"// {example['description']}", "dim")
         output.code(example["code"])

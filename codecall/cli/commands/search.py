@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
@@ -34,7 +35,8 @@ async def search(
     server_args: ServerArguments = DEFAULT_SERVERS,
     as_json: AsJson = False,
 ) -> int:
-    """Find tools by what they do. The answer is the one that a model gets from codecall_search."""
+    """Find tools by what they do. The answer is the one that a model gets from codecall_search whose client can ask a
+    person; tools for each call of which the person is asked are marked."""
     from codecall.cli.arguments import gateway_options
     from codecall.cli.gateway import open_gateway
     from codecall.cli.output import Output
@@ -48,14 +50,15 @@ async def search(
     with output.progress("asking servers", reports_servers=True):
         async with open_gateway(gateway_options(server_args, output)) as gateway:
             result = await gateway.call("search", arguments)
+            asked = gateway.asked_tools()
     if as_json:
         output.document(result)
     else:
-        _print_hits(output, result, overview=not any(query.strip() for query in queries))
+        _print_hits(output, result, asked, overview=not any(query.strip() for query in queries))
     return exits.OK if result["tools"] else exits.FAILED
 
 
-def _print_hits(output: Output, result: JsonObject, *, overview: bool) -> None:
+def _print_hits(output: Output, result: JsonObject, asked: Collection[str], *, overview: bool) -> None:
     from codecall.cli.layout import Column, format_typescript
 
     hits: list[JsonObject] = result["tools"]
@@ -66,7 +69,11 @@ def _print_hits(output: Output, result: JsonObject, *, overview: bool) -> None:
             output.code(format_typescript(hit["typescript"]))
     else:
         columns = [Column("score", "yellow", right=True), Column("name", "bold"), Column("what it does")]
-        rows = ([f"{hit['score']:.2f}", hit["name"], hit.get("description", "")] for hit in hits)
+        marks = ("(asked for) " if hit["name"] in asked else "" for hit in hits)
+        rows = (
+            [f"{hit['score']:.2f}", hit["name"], mark + hit.get("description", "")]
+            for hit, mark in zip(hits, marks, strict=True)
+        )
         if hits:
             output.table(columns, rows)
         for hit in hits:
