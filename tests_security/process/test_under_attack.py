@@ -30,11 +30,13 @@ GROWTH_MB = 48
 
 @pytest.fixture
 async def enclave() -> AsyncIterator[Enclave]:
-    """An enclave with little time and few steps for each script: what is hostile uses all there is. The scripts say how
-    they end under `secure`, so it has that preset, whichever is forced on others."""
+    """An enclave with little time, little memory and few steps for each script: what is hostile uses all there is, and
+    fills the memory before its time is up. The scripts say how they end under `secure`, so it has that preset,
+    whichever is forced on others."""
     pool = {"min_workers": 2, "max_workers": WORKERS}
     jail = as_far_as_there_is_a_jail()
-    async with Enclave("secure", timeout_ms=TIMEOUT_MS, max_steps=100_000, pool=pool, **jail) as enclave:
+    limits = {"timeout_ms": TIMEOUT_MS, "max_steps": 100_000, "memory_mb": 16}
+    async with Enclave("secure", pool=pool, **limits, **jail) as enclave:
         yield enclave
 
 
