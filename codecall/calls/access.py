@@ -16,6 +16,7 @@ from codecall.catalog.entries import CatalogEntry, JsonObject, Kind
 from codecall.catalog.uris import HiddenComponent, ResolvedUri
 from codecall.catalog.visibility import is_reserved
 from codecall.errors import (
+    DEFAULT_HINTS,
     LISTING_WORDS,
     NOT_FOUND,
     AccessDeniedError,
@@ -40,6 +41,12 @@ _SUGGESTION_KINDS: Final[dict[CallKind, tuple[Kind, ...]]] = {
     "prompt": ("prompt",),
 }
 """The kinds of components among which similar names are looked for, by the kind of the call."""
+
+_OTHER_KINDS: Final[dict[CallKind, str]] = {
+    "prompt": "`await getPrompt({name}, {{…}})` gets it",
+    "resource": "`await readResource({name})` reads it",
+}
+"""How a script gets what it takes for a tool."""
 
 
 class ToolLookup(Protocol):
@@ -189,8 +196,20 @@ class AccessPolicy:
             if suggest and name in LISTING_WORDS:
                 namespaces = await self._view.namespaces()
                 error.hint = listing_hint(await asyncio.to_thread(namespaces.names, self.permits), display_name)
-            error.hint = " ".join([*self._view.unlisted(name), *filter(None, [error.hint])]) or None
+            other = await self._of_another_kind(name) if suggest else ""
+            error.hint = " ".join(filter(None, [other, *self._view.unlisted(name), error.hint])) or None
         return error
+
+    async def _of_another_kind(self, name: str) -> str:
+        """What a script writes for a name that is no tool's, but a prompt's or a resource's; empty for others."""
+        if self._components is None:
+            return ""
+        for called, how in _OTHER_KINDS.items():
+            if self._refusal(AccessRequest(called, name)) is None:
+                found = await self._components.find("prompt" if called == "prompt" else "resource", name)
+                if isinstance(found, CatalogEntry):
+                    return f"There is a {called} of this name; {how.format(name=repr(display_name(name)))}."
+        return ""
 
     def permits(self, name: str) -> bool:
         """Whether a tool of that name passes the rules about names."""
@@ -375,7 +394,7 @@ def _unknown_error(request: AccessRequest, suggestions: Sequence[str]) -> CodeCa
         f"{request.label} was not found",
         tool_name=display_name(request.name),
         called=request.called,
-        hint=f"Did you mean {names}?" if names else f"codecall:search finds {request.called}s by what they do.",
+        hint=f"Did you mean {names}?" if names else DEFAULT_HINTS[NOT_FOUND[request.called].code],
     )
 
 

@@ -12,7 +12,7 @@ from fastmcp.server.context import Context
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 
-from codecall.catalog.components import component_view
+from codecall.catalog.components import COMPONENT_KINDS, component_view
 from codecall.catalog.entries import CatalogEntry, Kind
 from codecall.catalog.search.threads import search_threads
 from codecall.catalog.view import CatalogView
@@ -138,7 +138,13 @@ class SearchTool(MetaTool):
         if self._own_name is not None and (kinds is None or "tool" in kinds):  # `find_tool`: it finds scripts as well
             entries = (*entries, SCRIPT_ENTRY)
         request = SearchRequest(
-            parsed, entries, index, self._runtime.options, self._ranking(context), unlisted=view.unlisted()
+            parsed,
+            entries,
+            index,
+            self._runtime.options,
+            self._ranking(context),
+            unlisted=view.unlisted(),
+            list_others=partial(self._entries, context, view, COMPONENT_KINDS) if kinds is None else None,
         )
         matches = await request.run()
         several = isinstance(parsed.query, list) and len(parsed.query) > 1 and bool(request.queries)

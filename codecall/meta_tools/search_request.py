@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio.to_thread
 
-from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.entries import CatalogEntry, Kind
 from codecall.catalog.search.index import Hit, SearchIndex
 from codecall.catalog.search.threads import search_threads
 from codecall.concurrency import CHUNK
@@ -28,6 +28,8 @@ from codecall.meta_tools.search_results import (
     no_match_warnings,
     no_place_warning,
     nothing_left_warning,
+    other_kinds_match,
+    other_kinds_note,
     suggest_searches,
     unknown_name_warnings,
 )
@@ -54,6 +56,15 @@ class SearchRequest:
     """One call of the tool: it finds the matches, and writes the rest of the answer into `body`.
 
     Where there are no matches, the answer says what there is and what to try instead.
+
+    Args:
+        arguments: of the call.
+        entries: what is searched.
+        index: searches it.
+        options: of the plugin.
+        ranking: has the client's model choose; None: words do.
+        unlisted: why tools may be missing.
+        list_others: gives what there is of the kinds that are not searched, where the call does not say which are.
     """
 
     def __init__(
@@ -65,7 +76,9 @@ class SearchRequest:
         ranking: ModelRanking | None = None,
         *,
         unlisted: Sequence[str] = (),
+        list_others: Callable[[], Awaitable[Sequence[CatalogEntry]]] | None = None,
     ) -> None:
+        self._list_others = list_others
         self._ranking = ranking
         queries = [arguments.query] if isinstance(arguments.query, str) else arguments.query
         filters = arguments.filter or SearchFilter()
@@ -96,10 +109,14 @@ class SearchRequest:
         if not self._entries:
             self.body["apps"] = []
             warnings.append(f"There are no {self._kinds} you can reach here.")
+            if self.queries:
+                warnings += await self._fitting_others(self.queries)
         elif not self.queries:
             matches = await self._overview(warnings)
         else:
             matches = await self._search(warnings)
+        if not self.queries and (others := await self._others()):
+            warnings.append(other_kinds_note(others))
         if warnings:
             self.body["warnings"] = warnings
         return matches
@@ -133,7 +150,34 @@ class SearchRequest:
             if entries and results.ready:
                 warnings += no_match_warnings(unmatched, min_score, alone=len(self.queries) == 1)
             await self._describe_apps(entries, apps, DEAD_END, warnings, unmatched)
+        if unmatched:
+            warnings += await self._fitting_others([query.query for query in unmatched])
         return selection.matches
+
+    async def _others(self) -> Sequence[CatalogEntry]:
+        """What there is of other kinds; nothing where the call says which are searched."""
+        if self._list_others is None:
+            return ()
+        try:
+            others = await self._list_others()
+        except Exception:
+            # What fails about prompts is said to who asks for them; tools are found without.
+            return ()
+        return [entry for entry in others if self._criteria.fits(entry)]
+
+    async def _fitting_others(self, queries: Sequence[str]) -> list[str]:
+        """Say what of other kinds fits queries that nothing here fits."""
+        others = await self._others()
+        if not others:
+            return []
+        found = await self._index.search(others, queries)
+        best: dict[tuple[str, Kind], Hit] = {}
+        for hits in found.hits:
+            for hit in islice(hits, CANDIDATES):
+                if hit.score >= self._criteria.min_score:
+                    best.setdefault((hit.entry.name, hit.entry.kind), hit)
+        ordered = sorted(best.values(), key=lambda hit: -hit.score)
+        return [other_kinds_match(ordered)] if ordered else []
 
     async def _choose(
         self, ranking: ModelRanking, found: Sequence[tuple[str, Sequence[Hit]]], warnings: list[str]

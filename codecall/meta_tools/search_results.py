@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice, zip_longest
@@ -236,6 +237,29 @@ def _outside_filter(unmatched: Sequence[UnmatchedQuery]) -> str:
     outside = {(hit.entry.name, hit.entry.kind): hit for query in unmatched for hit in query.outside_filter}
     best = sorted(outside.values(), key=lambda hit: (-hit.score, hit.entry.name))[:NEAREST]
     return f" Outside the filter: {', '.join(map(_scored, best))}." if best else ""
+
+
+def other_kinds_note(others: Sequence[CatalogEntry]) -> str:
+    """Say how much there is of the kinds that a search without `filter.kinds` leaves out."""
+    counted, kinds = _count_kinds([entry.kind for entry in others])
+    return f"Besides the tools: {counted}; filter.kinds {kinds} finds them."
+
+
+def other_kinds_match(hits: Sequence[Hit]) -> str:
+    """Name the best hits of the kinds that a search without `filter.kinds` leaves out."""
+    counted, kinds = _count_kinds([hit.entry.kind for hit in hits])
+    names = _quoted(hit.entry.name for hit in hits[:NEAREST])
+    verb, them = ("matches", "it") if len(hits) == 1 else ("match", "them")
+    more = ", …" if len(hits) > NEAREST else ""
+    return f"Outside the filter: {counted} {verb}: {names}{more}; filter.kinds {kinds} finds {them}."
+
+
+def _count_kinds(kinds: Sequence[Kind]) -> tuple[str, str]:
+    """How many of each kind, in words, and the kinds as `filter.kinds` takes them."""
+    counts: Counter[Kind] = Counter(kinds)
+    present: list[Kind] = [kind for kind in PLURALS if counts[kind]]
+    words = [f"{counts[kind]:,} {kind if counts[kind] == 1 else PLURALS[kind]}" for kind in present]
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1]))), json.dumps(present)
 
 
 def no_place_warning(queries: Sequence[str], places: int) -> str:

@@ -229,7 +229,9 @@ async def test_what_is_not_there(server: FastMCP[Any], reader: Reader) -> None:
         "prompt": "reveiw",
         "hint": "Did you mean 'review'?",
     }
-    assert (await reader.prompt("zzz")).hint == "codecall:search finds prompts by what they do."
+    assert (await reader.prompt("zzz")).hint == (
+        'codecall:search with filter {"kinds": ["prompt"]} finds prompts by what they are for.'
+    )
     # A resource is no prompt, and neither is a tool.
     assert told(await reader.prompt("data://hours"))["code"] == "PROMPT_NOT_FOUND"
     assert told(await reader.read("review"))["code"] == "RESOURCE_NOT_FOUND"

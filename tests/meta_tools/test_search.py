@@ -242,6 +242,29 @@ async def test_an_overview_of_a_kind_there_is_none_of(shop: Any) -> None:
     assert answer["warnings"] == ["There are no prompts or resources you can reach here."]
 
 
+async def test_a_search_of_tools_says_what_there_is_of_other_kinds(shop: Any) -> None:
+    add_more_kinds(shop.server)
+    kinds = '["resource", "template", "prompt"]'
+    note = f"Besides the tools: 1 resource, 1 template and 1 prompt; filter.kinds {kinds} finds them."
+    assert (await shop.ask("codecall:search", query=""))["warnings"] == [note]
+    answer = await shop.ask("codecall:search", query="apology")
+    assert (answer["tools"], answer["totalIndexed"]) == ([], 4)
+    assert answer["warnings"] == [
+        "Nothing matched; describe the task in other words.",
+        "Outside the filter: 1 prompt matches: 'apology'; filter.kinds [\"prompt\"] finds it.",
+    ]
+    several = await shop.ask("codecall:search", query=["list all users", "apology", "opening hours"])
+    assert several["warnings"][1] == (
+        "Outside the filter: 1 resource and 1 prompt match: 'shop://opening-hours', 'apology'; filter.kinds "
+        '["resource", "prompt"] finds them.'
+    )
+    tools_alone = await shop.ask("codecall:search", query="apology", filter={"kinds": ["tool"]})
+    assert tools_alone["warnings"] == ["Nothing matched; describe the task in other words."]
+    for name, way in {"apology": "getPrompt('apology', {…})", "shop://opening-hours": "readResource('shop:"}.items():
+        answer = await shop.ask("codecall:execute", script=f"return await callTool('{name}', {{}})")
+        assert way in answer["error"]["hint"]
+
+
 async def test_kinds_that_are_none_are_refused(shop: Any) -> None:
     empty = {"kinds": [], "appIds": [], "tags": []}
     assert await shop.ask("codecall:search", query="x", filter=empty) == await shop.ask("codecall:search", query="x")
