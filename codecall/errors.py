@@ -529,10 +529,8 @@ DEFAULT_HINTS: Final[Mapping[str, str]] = MappingProxyType(
         "EXECUTION_ERROR": "Mend the line shown, or catch what may fail there with `try { … } catch (error) { … }`.",
         # Tools
         "TOOL_NOT_FOUND": "codecall:search finds tools by what they do.",
-        "RESOURCE_NOT_FOUND": (
-            'codecall:search with filter {"kinds": ["resource", "template"]} finds resources by what they hold.'
-        ),
-        "PROMPT_NOT_FOUND": ('codecall:search with filter {"kinds": ["prompt"]} finds prompts by what they are for.'),
+        "RESOURCE_NOT_FOUND": "codecall:search with `filter.kinds` `resource` and `template` finds resources.",
+        "PROMPT_NOT_FOUND": "codecall:search with `filter.kinds` `prompt` finds prompts by what they are for.",
         "RESULT_NOT_FOUND": "Results are kept for a while only; run the script that made it again.",
         "ACCESS_DENIED": "Use another tool, or leave this step to somebody who may take it.",
         "EXTRACTION_FAILED": "Read the value in the script itself, or return it and read it yourself.",

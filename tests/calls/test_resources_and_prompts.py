@@ -230,7 +230,7 @@ async def test_what_is_not_there(server: FastMCP[Any], reader: Reader) -> None:
         "hint": "Did you mean 'review'?",
     }
     assert (await reader.prompt("zzz")).hint == (
-        'codecall:search with filter {"kinds": ["prompt"]} finds prompts by what they are for.'
+        "codecall:search with `filter.kinds` `prompt` finds prompts by what they are for."
     )
     # A resource is no prompt, and neither is a tool.
     assert told(await reader.prompt("data://hours"))["code"] == "PROMPT_NOT_FOUND"
