@@ -179,8 +179,9 @@ return await callTool('echo', { a: callTool('echo', {}) });
 return await callTool('echo', Object.assign(() => 1, { a: 1 }));
 //~ EXECUTION_ERROR needs an object as input
 --- numbers that JSON has not
-return await callTool('echo', { a: NaN, b: -Infinity, c: -0 });
-//= {"a": null, "b": null, "c": 0}
+const said = await callTool('echo', { a: NaN, b: [{ c: -Infinity }] }).catch((e) => e.message);
+return [said, await callTool('echo', { c: -0, d: undefined })];
+//= ["The input of callTool('echo', …) has what JSON cannot hold: a is NaN, b[0].c is -Infinity", {"c": 0}]
 --- half a character
 return await callTool('echo', { ['\ud800']: '\udc00' });
 //= {"�": "�"}

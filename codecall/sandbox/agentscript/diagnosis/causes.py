@@ -29,12 +29,22 @@ from codecall.sandbox.agentscript.diagnosis.context import (
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, Step, ValuePath, pattern_parts
 from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS, METHODS, WRAPPERS
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import LOOP_TYPES, PREFIX_LENGTH, member_name, span
+from codecall.sandbox.agentscript.parser.parse import (
+    FUNCTIONS,
+    LOOP_TYPES,
+    PREFIX_LENGTH,
+    children,
+    member_name,
+    span,
+)
 from codecall.sandbox.agentscript.policy import PROTOTYPES
 from codecall.sandbox.agentscript.ruleset import closest_name
 
 MAX_KEYS: Final = 100
 """Keys of one object among which a similar one is looked for."""
+
+_MAX_OPERANDS: Final = 200
+"""Parts of an expression among which one without a value is looked for."""
 
 _CALLS: Final = ("CallExpression", "NewExpression")
 _ITERATES: Final = frozenset({"all", "allSettled", "any", "race", "from", "fromEntries", "Map", "Set"})
@@ -212,6 +222,33 @@ def parameter_of_script(context: FailureContext, match: MessageMatch) -> HintFie
     name = getattr(function.params[0], "name", None)
     owners = [node.object for node in _member_nodes(context, match["member"])]
     return {} if name and any(getattr(owner, "name", None) == name for owner in owners) else None
+
+
+def undefined_operand(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A number of an input is NaN, and an answer does not have something that it was computed from."""
+    del match
+    for call in context.enclosing("CallExpression"):
+        for argument in call.arguments:
+            for node in _operands(context, argument):
+                if fields := missing_fields(context, node, ""):
+                    return fields
+    return None
+
+
+def _operands(context: FailureContext, value: Node) -> Iterator[Node]:
+    """The members of objects that a value is computed from; of variables, those of what they were given."""
+    pending, seen = [value], set[int]()
+    while pending and len(seen) < _MAX_OPERANDS:
+        node = pending.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.type == "MemberExpression":
+            yield node
+        if node.type == "Identifier" and context.dataflow is not None:
+            pending += context.dataflow.values_of(node)
+        elif node.type not in FUNCTIONS:
+            pending += children(node)
 
 
 # Values of the wrong kind

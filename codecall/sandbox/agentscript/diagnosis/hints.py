@@ -341,6 +341,26 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         "await callTool('echo', {}, { timeout: 5 })",
     ),
     _rule(
+        "input computed from nothing",
+        r"TypeError: The input of .* has what JSON cannot hold: .* is NaN",
+        "`{what}` is {nothing}{some}, and a number computed from it is NaN: {tool} returned {shape}.{use}",
+        "const r = await callTool('users'); await callTool('echo', { price: r.price * 1.1 })",
+        causes.undefined_operand,
+    ),
+    _rule(
+        "input with a number that is none",
+        r"TypeError: The input of .* has what JSON cannot hold: .* is (?:NaN|-?Infinity|an invalid date)",
+        "Look at what the value is computed from: a part of it is undefined, no number, no date, or 0 and divided by. "
+        "Write `null` where the tool is to get none.",
+        "await callTool('echo', { price: 1 / 0 })",
+    ),
+    _rule(
+        "input with a function",
+        r"TypeError: The input of .* has what JSON cannot hold: ",
+        "An input is plain data: call the function and pass what it gives, or leave the property out.",
+        "await callTool('echo', { now: () => 1 })",
+    ),
+    _rule(
         "input that cannot be sent",
         r"TypeError: The input (?:refers to itself|is nested deeper)",
         "An input is plain data: pick the fields that the tool needs, without what refers back to its owner.",

@@ -134,13 +134,32 @@
 
   // Converts a value to plain JSON data in one pass. `leaving`: the data goes to the host whole, whatever its size, and a reference
   // becomes its token; what only a text shows (a console line, a message) is shortened by size, too. `strict` (tool inputs) throws
-  // where a result gets a mark.
+  // where a result gets a mark. Either way `lost()` names what JSON has no form for; `undefined` is left out as JSON does.
   function encoder(strict, leaving) {
     const open = new GlobalSet();
     const notes = [];
     const pending = [];
     const missing = [];
     let visited = 0, emptyLists = 0;
+    // What JSON has no form for: the first few, each with the path to it, which grows on the way up. No other value pays for it.
+    const found = [];
+    let losses = 0;
+    function lose(what) {
+      if (++losses <= 5) append(found, { __proto__: null, what, path: '' });
+    }
+    function addStep(before, step) {
+      for (let index = before; index < found.length; index++) {
+        const { path } = found[index];
+        if (path.length < 200) found[index].path = step + (path === '' || path[0] === '[' ? path : `.${path}`);
+      }
+    }
+    function lost(whole) {
+      let told = '';
+      for (let index = 0; index < found.length; index++) {
+        told += `${index === 0 ? '' : ', '}${found[index].path || whole} is ${found[index].what}`;
+      }
+      return losses > found.length ? `${told} and ${losses - found.length} more` : told;
+    }
 
     const mark = (what) => { if (notes.length < 20) append(notes, `A mark stands in the result for ${what}`); };
     function text(value) {
@@ -151,8 +170,10 @@
       const kept = leaving || length <= LIMITS.array ? length : LIMITS.array;
       let dropped = 0;
       for (let index = 0; index < kept; index++) {
+        const before = losses;
         const item = encode(at(index), depth + 1);
-        if (item === DROP) dropped++;
+        if (losses > before) addStep(before, `[${index}]`);
+        else if (item === DROP) dropped++;
         append(out, item === DROP ? null : item);
       }
       if (dropped > 0 && dropped === kept) emptyLists++;
@@ -166,9 +187,11 @@
         const key = keys[index];
         if (typeof key !== 'string' || key === '__proto__' || key === 'constructor') continue;
         if (!leaving && kept >= LIMITS.properties) { left++; continue; }
+        const before = losses;
         const item = encode(at(key), depth + 1);
+        if (losses > before) addStep(before, toWellFormed(slice(key, 0, 60)));
         if (item === DROP) {
-          if (missing.length < 5) append(missing, toWellFormed(slice(key, 0, 100)));
+          if (losses === before && missing.length < 5) append(missing, toWellFormed(slice(key, 0, 100)));
           continue;
         }
         put(out, toWellFormed(key), item);
@@ -180,13 +203,26 @@
     // A long list of numbers in a result leaves as it is: there may be no room for a copy. A getter of another part may still
     // change it, which is found by looking again.
     const shared = [];
+    let strange = false;
     function isNumbers(list) {
       if (list.length < 10000 || hasOwn(list, 'toJSON')) return false;
+      strange = false;
       for (let index = 0; index < list.length; index++) {
         if ((++visited & 1023) === 0) tick(stepsSoFar());
-        if (typeof list[index] !== 'number') return false;
+        const item = list[index];
+        if (typeof item !== 'number') return false;
+        if (item - item !== 0) strange = true;
       }
       return true;
+    }
+    function share(list) {
+      append(shared, list);
+      for (let index = 0; strange && index < list.length; index++) {
+        const before = losses;
+        encode(list[index], 2);
+        if (losses > before) addStep(before, `[${index}]`);
+      }
+      return list;
     }
     function checkShared() {
       for (let index = 0; index < shared.length; index++) {
@@ -197,11 +233,17 @@
       if ((++visited & 1023) === 0) tick(stepsSoFar());
       switch (typeof value) {
         case 'string': return text(value);
-        case 'number': return isFinite(value) ? value : null;
+        case 'number':
+          if (isFinite(value)) return value;
+          lose(numberToText(value));
+          return null;
         case 'boolean': return value;
         case 'bigint': return strict || setHas(exactIntegers, value) ? rawJSON(bigintToText(value)) : bigintToText(value);
         case 'object': break;
-        default: return DROP;
+        case 'undefined': return DROP;
+        default:
+          if (depth > 1) lose(`a ${typeof value}`);  // a script whose whole value is a function is told so elsewhere
+          return DROP;
       }
       if (value === null) return null;
       if (depth > LIMITS.depth) {
@@ -233,16 +275,23 @@
         if (token !== undefined) return { $reference: token };
       }
       if (isArray(value)) {
-        if (!strict && leaving && isNumbers(value)) { append(shared, value); return value; }
+        if (!strict && leaving && isNumbers(value)) return share(value);
         return list(value.length, (index) => value[index], depth);
       }
       switch (kindOf(value)) {
-        case 'Date': { const time = dateTime(value); return isFinite(time) ? dateToIso(value) : null; }
+        case 'Date':
+          if (isFinite(dateTime(value))) return dateToIso(value);
+          lose('an invalid date');
+          return null;
         case 'RegExp': return text(`/${regExpSource(value)}/${regExpFlags(value)}`);
         case 'Error': {
           const out = { name: text(ownText(value, 'name') || 'Error'), message: text(ownText(value, 'message')) };
           const code = value.code;
-          if (typeof code === 'string' || typeof code === 'number') put(out, 'code', encode(code, depth + 1));
+          if (typeof code === 'string' || typeof code === 'number') {
+            const before = losses;
+            put(out, 'code', encode(code, depth + 1));
+            addStep(before, 'code');
+          }
           return out;
         }
         case 'Map': {
@@ -276,7 +325,7 @@
         }
       }
     }
-    return { encode: (value) => encode(value, 1), checkShared, notes, pending, gaps: () => ({ __proto__: null, empty_lists: emptyLists, missing }) };
+    return { encode: (value) => encode(value, 1), checkShared, notes, pending, lost, gaps: () => ({ __proto__: null, empty_lists: emptyLists, missing }) };
   }
 
   // The kind of a built-in object, determined by internal slots, never by names a script can write.
@@ -413,6 +462,8 @@
       if (typeof data !== 'object' || data === null || isArray(data)) {
         throw new GlobalTypeError(`${functionName}('${name}', …) needs an object as input, got a ${kindOf(input)}`);
       }
+      const lost = work.lost('it');
+      if (lost !== '') throw new GlobalTypeError(`The input of ${functionName}('${name}', …) has what JSON cannot hold: ${lost}`);
       if (calls >= config.maxToolCalls) stop('TOOL_CALL_LIMIT');
       const place = currentStack();
       const call = made = ++calls;
@@ -672,6 +723,8 @@
       const data = work.encode(value);
       if (work.pending.length === 0) {
         work.checkShared();
+        const lost = work.lost('the result');
+        if (lost !== '') append(work.notes, `JSON has no form for what is null, or left out, in the result: ${lost}`);
         reportSteps();
         $finish(data === DROP ? 'null' : stringify(data), stringify({ __proto__: null, notes: work.notes, kind: typeof value, raced, ...work.gaps() }));
         return;

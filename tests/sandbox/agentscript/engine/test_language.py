@@ -329,6 +329,57 @@ async def test_a_long_list_of_numbers_is_the_list_it_was(enclave: Enclave, scrip
     assert [*result.value[:3], 1.5, *result.value[4:]] == numbers
 
 
+@pytest.mark.parametrize(
+    ("input_", "problem"),
+    [
+        ("{ price: row.price * 1.1 }", "price is NaN"),
+        ("{ rows: [{ n: 1 }, { n: 1 / 0 }] }", "rows[1].n is Infinity"),
+        ("{ a: { each: () => 1, s: Symbol.iterator } }", "a.each is a function, a.s is a symbol"),
+        ("{ due: new Date('someday') }", "due is an invalid date"),
+        (
+            "{ list: [[NaN]], m: new Map([['k', NaN]]), s: new Set([NaN]) }",
+            "list[0][0] is NaN, m.k is NaN, s[0] is NaN",
+        ),
+        ("{ a: Array(8).fill(NaN) }", "a[0] is NaN, a[1] is NaN, a[2] is NaN, a[3] is NaN, a[4] is NaN and 3 more"),
+    ],
+)
+async def test_an_input_that_json_cannot_hold_is_refused(enclave: Enclave, input_: str, problem: str) -> None:
+    result = await enclave.execute(f"const row = {{}}; return await callTool('echo', {input_})", tool_handler=answer)
+    assert result.error is not None
+    assert result.error.message == f"The input of callTool('echo', …) has what JSON cannot hold: {problem}"
+    assert result.calls == ()
+
+
+@pytest.mark.parametrize(
+    ("script", "value", "lost"),
+    [
+        ("return { n: NaN, f: () => 1, u: undefined }", {"n": None}, "n is NaN, f is a function"),
+        ("return NaN", None, "the result is NaN"),
+        ("return [1, () => 1]", [1, None], "[1] is a function"),
+        ("return [() => 1]", [None], "[0] is a function"),
+        ("return { a: [{ due: new Date('someday') }] }", {"a": [{"due": None}]}, "a[0].due is an invalid date"),
+        (
+            "const e = new Error('x'); e.code = NaN; return { e }",
+            {"e": {"name": "Error", "message": "x", "code": None}},
+            "e.code is NaN",
+        ),
+        ("return { a: undefined, b: 1, c: -0, d: 1e308 }", {"b": 1, "c": 0, "d": 1e308}, None),
+    ],
+)
+async def test_what_json_cannot_hold_in_a_result_is_named(
+    enclave: Enclave, script: str, value: object, lost: str | None
+) -> None:
+    result = await enclave.execute(script)
+    assert result.value == value
+    expected = [] if lost is None else [f"JSON has no form for what is null, or left out, in the result: {lost}"]
+    assert list(result.warnings) == expected
+
+
+async def test_numbers_that_are_none_in_a_long_list_are_named(enclave: Enclave) -> None:
+    result = await enclave.execute(f"{NUMBERS} return {{ a }}")
+    assert result.warnings == ("JSON has no form for what is null, or left out, in the result: a[3] is NaN",)
+
+
 @pytest.mark.parametrize("change", ["a.push(a)", "a[0] = 1n", "a[0] = {}", "a.toJSON = () => 1"])
 async def test_a_list_that_changes_while_the_result_is_read(enclave: Enclave, change: str) -> None:
     result = await enclave.execute(f"{NUMBERS} return {{ a, get b() {{ {change}; return 1 }} }}")
