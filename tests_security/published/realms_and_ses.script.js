@@ -20,7 +20,7 @@ return [seen, results];
 //@ hint: realms-shim < 1.2.1, GHSA-7cg8-pq9v-x98q; the object that `rewrite` got was the host's
 const seen = [];
 const value = { toJSON(...args) { seen.push(args.length) }, then: undefined };
-await callTool('echo', { value });
+await callTool('echo', { value }).catch(() => 0);
 console.log(value);
 structuredClone({ get a() { seen.push('getter'); return 1 } });
 return seen;
@@ -190,6 +190,8 @@ return [seen, (await callTool('users:list', {})).users[0] === 1];
 --- ShadowRealm: a function that crosses
 //@ hint: tc39/proposal-shadowrealm; only primitives and callables may cross. Here nothing but data does
 const outcomes = [];
-for (const value of [() => 1, Symbol('x'), { f() {} }, [() => 1], new Map([[() => 1, 1]])]) outcomes.push((await callTool('echo', { value })).value);
+for (const value of [() => 1, Symbol('x'), { f() {} }, [() => 1], new Map([[() => 1, 1]])]) {
+  outcomes.push(await callTool('echo', { value }).then((echo) => echo.value, (e) => e.message.replace(/.*hold: /, '')));
+}
 return outcomes;
-//= [null, null, {}, [null], {"[Function]": 1}]
+//= ["value is a function", "value is a symbol", "value.f is a function", "value[0] is a function", {"[Function]": 1}]

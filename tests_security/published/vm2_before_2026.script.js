@@ -24,7 +24,7 @@ return await callTool('echo', run);
 --- vm2 issue 179: a method is no data, the host never gets to call it
 //@ hint: vm2 < 3.6.7, patriksimek/vm2 issue 179; a function among a tool's input
 return await callTool('echo', { a() { return 1 }, b: 2, toJSON() { return { c: 3 } } });
-//= {"b": 2}
+//~ EXECUTION_ERROR a is a function, toJSON is a function
 --- CVE-2021-23449: import() gives a promise of the host
 //@ hint: vm2 < 3.9.4; dynamic import was not instrumented
 const found = import('./x.js'); //! DisallowedSyntax Syntax 'import' is not allowed
@@ -183,4 +183,4 @@ const value = {
 console.log(value, [value], new Map([[value, value]]));
 await callTool('echo', value);
 return [seen, value];
-//= [[], {}]
+await callTool('echo', value).catch(() => 0);

@@ -32,9 +32,9 @@ return await callTool('echo', { get a() { throw new Error('from the getter'); } 
 const input = { get a() { delete this.b; this.c = 'late'; return 1; }, b: 2 };
 return await callTool('echo', input);
 //= {"a": 1}
---- toJSON in the input is dropped like any function
+--- toJSON in the input is refused like any function
 return await callTool('echo', { toJSON: () => ({ evil: 1 }), a: 1 });
-//= {"a": 1}
+//~ EXECUTION_ERROR toJSON is a function
 --- toJSON on an array in the input
 return await callTool('echo', { list: Object.assign([1, 2], { toJSON: () => 'evil' }) });
 //= {"list": [1, 2]}

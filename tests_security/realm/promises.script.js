@@ -21,7 +21,7 @@ P['res' + String('olve')] = () => 'mine';
 //~ EXECUTION_ERROR read-only
 --- a thenable as a tool's input
 return await callTool('echo', { then: (resolve) => resolve('mine'), a: 1 });
-//= {"a": 1}
+//~ EXECUTION_ERROR then is a function
 --- a thenable as the result
 return { then(resolve) { resolve({ settled: true }); } };
 //= {"settled": true}
