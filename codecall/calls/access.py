@@ -271,6 +271,8 @@ class RequestNamespaces:
             self._suggestions += 1
             similar = [name for name in await self._view.suggest(path) if self._access.permits(name)]
             found["tools"] = [name for name in similar if not namespaces.reads_as_another(name)]
+        if "members" not in found and (unlisted := self._view.unlisted(f"{path}_")):
+            found["unlisted"] = unlisted
         return found
 
     async def member(self, path: str, member: str) -> dict[str, object]:

@@ -332,6 +332,16 @@ async def test_a_server_that_is_still_starting_is_named_where_a_tool_is_missed(
             error = ((await client.call_tool("codecall_execute", {"script": script})).structured_content or {})["error"]
             assert error["code"] == "TOOL_NOT_FOUND"
             assert [hint for hint in (starting, failed) if hint in error["hint"]] == hints, error
+        for call, hints in (
+            ("gone.one({})", [failed]),
+            ("gone_one({})", [failed]),
+            ("mute.one({})", [starting]),
+            ("tools.gone.one({})", [failed]),
+            ("misspelt", []),
+        ):
+            arguments = {"script": f"return await {call}"}
+            error = ((await client.call_tool("codecall_execute", arguments)).structured_content or {})["error"]
+            assert [hint for hint in (starting, failed) if hint in error["hint"]] == hints, error
         found = await client.call_tool("codecall_search", {"query": "one"})
         assert (found.structured_content or {})["warnings"][:2] == [starting, failed]
     late = [record.getMessage() for record in caplog.records if "still starting" in record.getMessage()]

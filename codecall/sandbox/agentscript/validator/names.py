@@ -215,6 +215,8 @@ def _check_unknown_names(
         hint = name_hint(name, _names_in_scope(scope), ruleset) if guess else row.instead
         if hint == row.instead or (name in owners.names and info.tools and info.tools[0].startswith(name)):
             hint = _tool_hint(info, name in owners.names) or hint
+        if name in owners.names or "_" in name:
+            hint = " ".join((*info.unlisted, hint))
         violations.append(Violation(offset, row.kind, f"Unknown name '{shorten_name(name)}'", hint))
     return namespaces
 
@@ -416,6 +418,8 @@ class NamespaceInfo(msgspec.Struct, frozen=True):
     """Similar names that are namespaces."""
     tools: tuple[str, ...] = ()
     """Tools that may be meant, where it is not a namespace."""
+    unlisted: tuple[str, ...] = ()
+    """Why tools may be missing, where it is not a namespace: sentences about servers."""
     listed: bool = True
     """Whether all its tools are known. Otherwise any member is accepted."""
 
