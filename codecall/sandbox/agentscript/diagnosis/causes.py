@@ -194,7 +194,9 @@ def _suggestion(owner: str, observation: Observation, member: str) -> str:
         return f" With `throwOnError: false` the value is `{owner}data`."
     if (key := closest_name(step[:MAX_SHOWN], islice(keys, MAX_KEYS))) is not None:
         return f" Did you mean `{keys[key]}`?"
-    if step in WRAPPERS and len(observation.path) == 1:
+    # Of an object a list is not had by leaving something out; only `content[0]` is another client's wrapper as a whole.
+    in_object = bool(parents) and member in LIST_MEMBERS and (step, member) != ("content", "0")
+    if step in WRAPPERS and len(observation.path) == 1 and not in_object:
         return f" The value is not wrapped: leave `.{step}` out."
     return _list_suggestion(owner, observation.parents) if {member, step} & LIST_MEMBERS else ""
 

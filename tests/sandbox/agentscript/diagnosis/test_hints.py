@@ -26,6 +26,8 @@ def tools(name: str, arguments: dict[str, Any]) -> Any:
     match name:
         case "users":
             return {"users": USERS, "next": None}
+        case "list":
+            return USERS
         case "count":
             return 2
         case "nothing":
@@ -251,6 +253,11 @@ VALUES = [
     ("const { items } = await callTool('users'); return items.map(x => x)", "`items` is undefined"),
     ("const r = await callTool('users'); return r.content[0].text", "leave `.content` out"),
     ("const r = await callTool('users'); return r.data.users", "leave `.data` out"),
+    ("const r = await callTool('users'); return r.results.map(u => u.id)", "The list is `r.users`."),
+    ("const r = await callTool('users'); return r.data.length", "The list is `r.users`."),
+    ("const r = await callTool('users'); return r.data[0].id", "The list is `r.users`."),
+    ("const { results } = await callTool('users'); return results.map(u => u.id)", "The list is `users`."),
+    ("const r = await callTool('list'); return r.results.map(u => u.id)", "leave `.results` out"),
     ("const r = await callTool('users'); return r.users[5].name", "`r.users[5]` is undefined"),
     (
         "const r = await callTool('users'); return r.users.map(u => u.email.trim())",
