@@ -105,10 +105,8 @@ class Location(NamedTuple):
 
 
 class CodeCallError(Exception):
-    """Base of every error CodeCall reports.
-
-    `message` says what is wrong, `hint` what to do about it. `code` is stable: programs match on it.
-    """
+    """Base of every error CodeCall reports: `message` says what is wrong, `hint` what to do about it. `code` is stable:
+    programs match on it."""
 
     code: str = "CODECALL_ERROR"
     status: ClassVar[Status] = "runtime_error"
@@ -117,6 +115,8 @@ class CodeCallError(Exception):
     """The place in the script, if it is known."""
     excerpt: str | None = None
     """The script's line at `location`, shortened."""
+    shown_path: str = ""
+    """A path that `hint` names to somebody who may know it; it is not cleaned away."""
 
     def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)

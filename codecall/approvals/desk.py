@@ -13,7 +13,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import shlex
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +51,11 @@ _ID: Final = re.compile(r"(call|grant)_[A-Za-z0-9_-]{10,40}")
 
 Verdict = Literal["once", "session", "deny"]
 """What a person says of a call: it may be made once, or all with its input in the session, or not."""
+
+
+def quoted(argument: str) -> str:
+    """An argument as the shell of this machine takes it."""
+    return subprocess.list2cmdline([argument]) if os.name == "nt" else shlex.quote(argument)
 
 
 def default_folder() -> Path:
@@ -92,11 +100,25 @@ class Desk:
             self._asked.add(call_id)
         return call_id
 
-    def hint(self, call_id: str) -> str:
-        """What to do so that a call may be made."""
-        where = "" if self._process else ", with `--folder` of the server's folder of approvals"
+    @property
+    def path(self) -> str:
+        """The path of the folder as a command takes it; empty where commands find it by themselves."""
+        return "" if self._process else quoted(str(self._folder.absolute()))
+
+    def hint(self, call_id: str, path: str) -> str:
+        """What to do so that a call may be made.
+
+        Args:
+            call_id: The id of the call.
+            path: `path`, if who reads it is at this machine and may know it; else empty.
+        """
+        command, where = f"codecall approvals allow {call_id}", ""
+        if path:
+            command += f" --folder {path}"
+        elif not self._process:
+            where = " with `--folder` and the `approvals.folder` of this server"
         return (
-            f"The operator may allow it: `codecall approvals allow {call_id}`{where}. Then make the call again, with "
+            f"The operator may allow it where the server runs: `{command}`{where}. Then make the call again, with "
             "`resumeFrom` where runs are kept."
         )
 

@@ -36,6 +36,7 @@ from codecall.approvals.asking import (
     can_elicit,
     form_for,
     form_of,
+    is_local,
     read_answer,
 )
 from codecall.approvals.desk import in_thread
@@ -433,7 +434,8 @@ class CallGate(RunObserver):
             if (desk := self._service.desk) is not None and (
                 waiting := await to_thread.run_sync(desk.ask, request, key)
             ):
-                error.hint = desk.hint(waiting)
+                error.shown_path = desk.path if is_local(self._context) else ""
+                error.hint = desk.hint(waiting, error.shown_path)
             raise error
         if len(request.shown) > MAX_SHOWN_CHARS:
             raise self._denied(

@@ -47,7 +47,7 @@ COMMAND_CODES: Final[dict[str, str]] = {
     "USAGE": "The command line is wrong, or there is nobody to ask.",
     "NO_CONFIGURATION": "There is no configuration, and no servers are named.",
     "UNTRUSTED_CONFIGURATION": "A folder's configuration is not trusted: `codecall trust`, or `--config`.",
-    "CANNOT_READ": "A file cannot be read.",
+    "CANNOT_READ": "A file or folder cannot be read.",
     "CANNOT_WRITE": "A file, or the answer, cannot be written.",
     "EXISTS_ALREADY": "What would be written is there already.",
     "NOT_FOUND": "There is nothing of that name.",

@@ -167,7 +167,8 @@ def clean_error(error: CodeCallError, options: SanitizationOptions) -> None:
     clean = partial(clean_text, options=options, environment=not isinstance(error, ScriptError | ScriptRefused))
     error.message = clean(error.message)
     if error.hint is not None:
-        error.hint = clean(error.hint)
+        parts = error.hint.split(error.shown_path) if error.shown_path else [error.hint]
+        error.hint = error.shown_path.join(clean(part) for part in parts)
     if isinstance(error, ScriptError):
         error.name = clean(error.name)
     elif isinstance(error, ToolCallError) and error.details is not None:

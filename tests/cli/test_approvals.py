@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from codecall.cli import exit_codes as exits
 from tests.approvals.conftest import SAME_IN_SESSION, Office, Person, run
 from tests.cli.conftest import CommandLine
 from tests.gateway.listing_servers import Listed, tool
+from tests.server.test_disconnect import serving
 
 pytestmark = pytest.mark.anyio
 
@@ -30,22 +32,32 @@ def office(folder: Path) -> Office:
 
 
 async def test_a_call_that_nobody_could_be_asked_for_is_decided_and_made_once(cli: CommandLine) -> None:
-    folder = cli.folder / "desk"
-    served = office(folder)
+    folder = cli.folder / "the desk"
+    served = office(Path("the desk"))
     async with served.client() as client:
         first = await run(client, SEND)
         assert first["error"]["code"] == "APPROVAL_REQUIRED"
         (pending,) = cli("approvals", "--folder", str(folder), "--json").json["pending"]
         assert (pending["tool"], pending["server"], pending["input"]) == ("send", "office", {"to": "ann"})
-        assert f"codecall approvals allow {pending['id']}" in first["error"]["hint"]
+        command = shlex.split(first["error"]["hint"].split("`")[1])
+        assert command == ["codecall", "approvals", "allow", pending["id"], "--folder", str(folder)]
         assert '"to": "ann"' in cli("approvals", "--folder", str(folder)).err
-        allowed = cli("approvals", "allow", pending["id"], "--folder", str(folder))
+        allowed = cli(*command[1:])
         assert (allowed.code, allowed.err) == (exits.OK, f"{pending['id']}: allow\n")
         assert cli("approvals", "--folder", str(folder), "--json").json == {"pending": [], "grants": []}
         assert (await run(client, SEND, resumeFrom=first["runId"]))["result"] == "sent to ann"
         assert (await run(client, SEND))["error"]["code"] == "APPROVAL_REQUIRED"
     assert served.done == ["read 1", "send ann", "read 1"]
     assert ("approver", "allowed") in served.decisions()
+
+
+async def test_the_folder_is_not_told_to_clients_of_other_machines(cli: CommandLine) -> None:
+    served = office(cli.folder / "desk")
+    async with serving(served.server.http_app()) as (_, _, url), Client(url) as client:
+        hint = (await run(client, SEND))["error"]["hint"]
+    assert "codecall approvals allow call_" in hint
+    assert str(cli.folder) not in hint
+    assert "`--folder` and the `approvals.folder` of this server" in hint
 
 
 async def test_a_call_is_denied_or_allowed_for_the_session(cli: CommandLine) -> None:
@@ -151,6 +163,10 @@ async def test_no_caller_takes_the_room_of_others(cli: CommandLine, monkeypatch:
     ],
 )
 def test_what_there_is_not_is_not_decided(cli: CommandLine, words: list[Any], code: int) -> None:
+    for each in ([], words):
+        lost = cli("approvals", *each, "--folder", "desk")
+        assert (lost.code, "There is no folder desk" in lost.err) == (exits.USAGE, True), lost
+    (cli.folder / "desk").mkdir()
     assert cli("approvals", *words, "--folder", "desk").code == code
     listed = cli("approvals", "--folder", "desk")
     assert (listed.code, listed.out) == (exits.OK, "")

@@ -31,10 +31,16 @@ def approvals(
     A call that is allowed may be made once, or with `allow-session` as often as the session makes it with that input,
     when the client runs its script again (`resumeFrom`).
     """
-    from codecall.approvals.desk import Desk, default_folder
+    from codecall.approvals.desk import Desk, default_folder, quoted
     from codecall.cli.output import Output
 
-    output, desk = Output(as_json=as_json), Desk(folder.expanduser() if folder is not None else default_folder())
+    if folder is not None and not (folder := folder.expanduser()).is_dir():
+        raise CodeCallError(
+            f"There is no folder {folder}",
+            code="CANNOT_READ",
+            hint="Name the server's `approvals.folder`; it is made when the first call waits.",
+        )
+    output, desk = Output(as_json=as_json), Desk(folder or default_folder())
     if action == "list":
         pending, grants = desk.pending(), desk.grants()
         if as_json:
@@ -50,7 +56,7 @@ def approvals(
             output.note("No call waits for a decision, and nothing is allowed in advance.")
         return
     if not ids:
-        said = f" --folder {folder}" if folder is not None else ""
+        said = f" --folder {quoted(str(folder))}" if folder is not None else ""
         raise CodeCallError(f"{action}: which? `codecall approvals{said}` lists the ids", code="USAGE")
     verdicts: dict[str, Verdict] = {"allow": "once", "allow-session": "session", "deny": "deny"}
     done: list[dict[str, Any]] = []
