@@ -181,6 +181,6 @@ const value = {
   toLocaleString: trap('toLocaleString'), asymmetricMatch: trap('asymmetricMatch'),
 };
 console.log(value, [value], new Map([[value, value]]));
-await callTool('echo', value);
-return [seen, value];
 await callTool('echo', value).catch(() => 0);
+return [seen, value];
+//= [[], {}]
