@@ -1,8 +1,10 @@
 """Converts results of tools, resources and prompts to the JSON text of the value a script gets.
 
 The value of a tool is the first of these that exists: structured content (FastMCP's `{"result": x}` wrapper taken off),
-the one text block as JSON if it is JSON, that text as a string, the list of content blocks, null. Binary blocks arrive
-as `{type, mimeType, bytes, ref}`: base64 never reaches a script, and `ref` stands for it (`blocks.py`).
+the one text block as JSON if it is JSON, that text as a string, the list of content blocks, null. A text that is only
+a number or a string is JSON where that value is written so: `3.10` may be a version and `1e5` an id, and stay text.
+Binary blocks arrive as `{type, mimeType, bytes, ref}`: base64 never reaches a script, and `ref` stands for it
+(`blocks.py`).
 
 The event loop never waits for JSON. A text that is JSON is checked and passed on as it is, which takes a hundredth of
 the time of reading and writing it; large data is written in pieces in a thread, because one call of the encoder holds
@@ -14,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NoReturn, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import anyio.to_thread
 import msgspec
@@ -31,11 +33,9 @@ from mcp_types import (
 )
 
 from codecall.calls.blocks import resource_blocks
+from codecall.calls.texts import PIECE_CHARS, is_json, is_value
 from codecall.catalog.entries import JsonObject
 from codecall.jsonio.decode import encode_exactly
-
-PIECE_CHARS: Final = 128 * 1024
-"""Approximate characters of JSON that one call of the encoder writes: under 2 ms. Larger data goes to a thread."""
 
 MAX_INLINE_CONTENTS: Final = 200
 """Contents or messages that are converted on the event loop, in some 2 ms; more are converted in a thread."""
@@ -53,8 +53,6 @@ _FLAT: Final = frozenset({int, float, bool, type(None)})
 """Types of values without characters of their own in an estimate."""
 
 _DEFAULT_MIME_TYPE: Final = "text/plain"
-
-_check = msgspec.json.Decoder(msgspec.Raw).decode
 
 _type_of: Final = cast("Callable[[object], type]", type)
 """`type`, with a signature that the type checker accepts for values of unknown type."""
@@ -127,7 +125,7 @@ async def to_json(result: McpToolResult, *, wrapped: bool, max_bytes: int, block
     text = content[0].text
     if len(text) > max_bytes:
         raise ValueTooLarge(_utf8_size(text))
-    return check_size(text, max_bytes) if is_json(text) else await encode(text, max_bytes)
+    return check_size(text, max_bytes) if await is_value(text) else await encode(text, max_bytes)
 
 
 async def resource_json(result: ResourceResult, uri: str, max_bytes: int, blocks: Blocks | None = None) -> str:
@@ -188,18 +186,6 @@ async def encode(value: object, max_bytes: int) -> str:
     if exceeds_chars(value, PIECE_CHARS):
         return await anyio.to_thread.run_sync(_encode, value, max_bytes, _pieces)
     return _encode(value, max_bytes, _one_piece)
-
-
-def is_json(text: str) -> bool:
-    """Whether `text` is a JSON text that can be sent as it is."""
-    try:
-        _check(text)
-    except (RecursionError, UnicodeEncodeError):
-        return False
-    except msgspec.MsgspecError:
-        # msgspec refuses one thing that is JSON: escaped unpaired surrogates.
-        return "\\u" in text and _is_python_json(text)
-    return True
 
 
 def check_size(text: str, max_bytes: int) -> str:
@@ -271,18 +257,6 @@ def exceeds_chars(value: object, limit: int) -> bool:
             if left < 0:
                 return True
     return left < 0
-
-
-def _is_python_json(text: str) -> bool:
-    try:
-        json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)
 
 
 def _utf8_size(text: str) -> int:
