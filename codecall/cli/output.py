@@ -11,7 +11,7 @@ import logging
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
-from typing import Final, TextIO, cast
+from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.highlighter import JSONHighlighter
@@ -31,6 +31,9 @@ from rich.text import Text
 from codecall.cli.layout import Column, break_text, print_lines, print_table
 from codecall.errors import CodeCallError
 from codecall.redaction.clean import escape_invisible, json_escape
+
+if TYPE_CHECKING:
+    from codecall.traces.records import TraceRecorder
 
 MAX_COLOURED: Final = 200_000
 """Longest JSON text, in characters, that a terminal gets in colours."""
@@ -264,3 +267,28 @@ class _WarningHandler(logging.Handler):
             self._failed.add(str(name))
             return
         self._callback(f"{record.levelname.lower()}: {record.getMessage()}")
+
+
+_done: list[str] = []
+"""Sentences of the command that is being interrupted."""
+
+
+@contextmanager
+def telling_what_was_done(recorder: TraceRecorder) -> Generator[None]:
+    """Within this context the error of an interrupt says what became of the calls of the run that is recorded."""
+    try:
+        yield
+    except BaseException as ending:
+        if isinstance(ending, Exception):
+            raise  # an error says so itself; what is none cancels or interrupts
+        from codecall.sandbox.host.dispatch import CallLog
+
+        _done.append(CallLog(dict(enumerate(recorder.calls()))).summary())
+        raise
+
+
+def take_done() -> str:
+    """What the command had done; empty if there is nothing to say."""
+    sentences = " ".join(filter(None, _done))
+    _done.clear()
+    return sentences

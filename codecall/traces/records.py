@@ -96,6 +96,10 @@ class _RunRecorder(RunObserver):
         """See `RunObserver`."""
         self._finish("cancelled")
 
+    def records(self) -> list[CallRecord]:
+        """Its calls so far."""
+        return [call.record for call in self._calls]
+
     def trace(self) -> Trace:
         """Build the trace of what is known so far. Masks all of it, so it must not be called on the event loop."""
         calls, console, result = list(self._calls), list(self._console), self._result
@@ -184,6 +188,11 @@ class TraceRecorder:
         with self._lock:
             matches = [recorder for recorder in self._runs if run_id in (None, recorder.run.run_id)]
         return matches[-1].trace() if matches else None
+
+    def calls(self) -> list[CallRecord]:
+        """The calls of the latest run so far."""
+        with self._lock:
+            return self._runs[-1].records() if self._runs else []
 
 
 MAX_OPEN: Final = 10_000

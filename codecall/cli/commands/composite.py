@@ -313,11 +313,12 @@ async def _run(
 
     from codecall.cli.asking import TerminalPerson, explain_unasked
     from codecall.cli.gateway import open_gateway
+    from codecall.cli.output import telling_what_was_done
     from codecall.cli.render import write_trace_page
     from codecall.traces.records import TraceRecorder
 
     recorder = TraceRecorder()
-    with output.progress(tool.name) as progress:
+    with telling_what_was_done(recorder), output.progress(tool.name) as progress:
         person = TerminalPerson(allow, output, progress)
         async with open_gateway(options, observers=(recorder,), person=person) as gateway:
             result = await gateway.call_tool(tool.name, arguments)

@@ -55,7 +55,7 @@ async def run(
     from codecall.cli.commands.check import read_script, refuse_option
     from codecall.cli.commands.trace import call_rows
     from codecall.cli.gateway import open_gateway, with_preset, with_starlark
-    from codecall.cli.output import Output
+    from codecall.cli.output import Output, telling_what_was_done
     from codecall.traces.records import TraceRecorder
 
     output = Output(as_json=as_json)
@@ -71,7 +71,7 @@ async def run(
         arguments["language"] = "starlark"
         options = with_starlark(options)
     recorder = TraceRecorder()
-    with output.progress("starting") as progress:
+    with telling_what_was_done(recorder), output.progress("starting") as progress:
         console, person = LiveConsole(progress), TerminalPerson(allow, output, progress)
         async with open_gateway(
             options, callbacks=console, observers=(recorder,), workers=True, person=person
@@ -106,8 +106,7 @@ async def run(
         return exits.exit_for(envelope["error"]["code"])
     if dry_run and not envelope["result"]["valid"]:
         return exits.FAILED
-    unwritten = page_error is not None or any("error" in block for block in shown)
-    return exits.exit_for("CANNOT_WRITE" if unwritten else None)
+    return exits.exit_for("CANNOT_WRITE" if page_error or any("error" in block for block in shown) else None)
 
 
 def parse_context(argument: str) -> JsonObject:
