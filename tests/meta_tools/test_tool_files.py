@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import datetime
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -344,7 +345,7 @@ async def test_types_of_parameters_in_order_and_typed_dicts_of_results():
         'price: float = None, size: Literal["S", "L"] = None, tags: list[str] = None) -> Video: # Order something.',
         "def titles() -> list[str]: ...",
         "def learned(deep: bool = None) -> dict: ...",
-        "def first(video: dict) -> Video: ...",
+        "def first(video: Video) -> Video: ...",
     ]
 
 
@@ -361,6 +362,61 @@ async def test_what_was_learned_of_results_is_a_type_that_says_so():
         "def learned(deep: bool = None) -> LearnedResult: ...",
     ]
     assert "LearnedResult: Response from the tool (observed, not declared)." in docs
+
+
+class Address(BaseModel):
+    """Where somebody lives."""
+
+    street: Annotated[str, Field(description="With the number")]
+    country: Annotated[str, Field(min_length=2, max_length=2)] = "DE"
+
+
+class Employee(BaseModel):
+    """Somebody new."""
+
+    name: str
+    born: datetime.date
+    homes: Annotated[list[Address], Field(min_length=1)]
+    chief: Employee | None = None
+
+
+async def test_fields_of_nested_inputs_are_listed_and_the_example_runs():
+    server = FastMCP("hr")
+
+    @server.tool
+    def hire(person: Employee, days: Annotated[int, Field(ge=30)]) -> str:
+        """Hire somebody."""
+        return f"{days} {person.homes[0].street}"
+
+    CodeCallPlugin.init(tool_files=True).install(server)
+    async with Client(server) as client:
+        text = await ask(client, "readToolFile", fileName="hr")
+        docs = await ask(client, "getToolDocs", server="hr", tool="hire")
+        example = next(line.strip() for line in docs.splitlines() if "result = hr.hire(" in line and "#" not in line)
+        ran = await run(client, example)
+    assert text.splitlines()[3:] == [
+        "class Address(TypedDict):",
+        "    street: str",
+        "    country: NotRequired[str]",
+        "class Employee(TypedDict):",
+        "    name: str",
+        "    born: str",
+        "    homes: list[Address]",
+        "    chief: NotRequired[Employee | None]",
+        "def hire(days: int, person: Employee) -> str: # Hire somebody.",
+    ]
+    listed = docs[docs.index("Args:") : docs.index("Returns:")]
+    for line in (
+        "        person (Employee): ",
+        "            name (str): name field (required)",
+        "            homes (list[Address]): ",
+        "                street (str): With the number (required)",
+        "                country (str): ",
+        "            chief (Employee | None): ",
+    ):
+        assert f"\n{line}" in listed, (line, listed)
+    assert "Tool responses are dicts" not in docs
+    assert (ran.structured_content or {}).get("result", "").startswith("30 "), ran
 
 
 async def test_documentation_is_python_whatever_descriptions_hold():

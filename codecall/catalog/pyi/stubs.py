@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.examples.samples import Sampler
 from codecall.catalog.javascript import string_literal
 from codecall.catalog.pyi.types import FileTypes, Parameter, is_name, parameters
 from codecall.catalog.typescript.comments import shorten
-from codecall.schema.model import is_uninformative
+from codecall.schema.model import SchemaNode, is_uninformative
 
 JsonObject = Mapping[str, object]
 
@@ -18,7 +20,8 @@ SUMMARY_CHARACTERS: Final = 80
 """Characters of the description that stands behind a function; `getToolDocs` has the whole one."""
 
 _RULE: Final = f"# {'=' * 76}"
-_PLACEHOLDERS: Final = {"str": '"..."', "int": "1", "float": "1.0", "bool": "True", "dict": "{}"}
+_NAMES: Final = re.compile(r"\w+")
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ def _file(head: list[str], stubs: Sequence[ToolStub]) -> str:
 
 
 def _compact(stub: ToolStub, types: FileTypes) -> str:
-    known, others = _divided(parameters(stub.entry.input_schema, types))
+    known, others = _divided(parameters(stub.entry.input_schema, types, stub.function))
     about = _summary(stub.entry.description or stub.entry.title or "")
     if others:
         listed = ", ".join(f"{string_literal(each.name)}: {each.type}" for each in others)
@@ -85,9 +88,12 @@ def _compact(stub: ToolStub, types: FileTypes) -> str:
 
 def tool_docs(server: str, stub: ToolStub) -> str:
     """The documentation of one tool."""
-    types, of_input = FileTypes(), FileTypes()
-    known, others = _divided(parameters(stub.entry.input_schema, of_input))
+    types = FileTypes()
+    known, others = _divided(parameters(stub.entry.input_schema, types, stub.function))
+    arguments = list(_arguments([*known, *others], types))
+    types.shortened = False
     result = _result(stub, types)
+    gives_dict = result in ("dict", "Any") or result.startswith("dict[") or result in types.classes
     classes = [line for declared in types.classes.values() for line in declared]
     head = [
         _RULE,
@@ -99,18 +105,19 @@ def tool_docs(server: str, stub: ToolStub) -> str:
         "# No async/await needed - calls are synchronous.",
         "#",
         "# CRITICAL - HANDLING RESPONSES:",
-        "# Tool responses are dicts. To avoid runtime errors:",
+        f"# {'Tool responses are dicts' if gives_dict else 'What Returns says is no dict'}. To avoid runtime errors:",
         "# 1. Use print(result) to inspect the response structure first",
         '# 2. Access dict values with brackets: result["key"] NOT result.key',
         '# 3. Use .get() for safe access: result.get("key", default)',
         _RULE,
     ]
-    arguments = _arguments([*known, *others], shortened=of_input.shortened)
     docstring = [*_description(stub), *arguments, *_returns(stub, result, types)]
-    example = [f"result = {server}.{stub.function}({_given(known, others)})"]
+    example = [f"result = {server}.{stub.function}({_given(stub, known, others)})"]
     example.append("print(result) # Always inspect response first!")
-    if result == "dict" or result in types.classes:
+    if result == "dict":
         example.append('value = result.get("key", default) # Safe access')
+    elif result in types.classes:
+        example.append(f"value = result.get({string_literal(types.fields[result][0].name)}) # Safe access")
     docstring += ["Example:", *(f"    {_in_docstring(line)}" for line in example)]
     body = [f"    {line}" if line else "" for line in ('"""', *docstring, '"""', "...")]
     return "\n".join([*head, "", *classes, f"def {stub.function}({_signature(known, others)}) -> {result}:", *body])
@@ -146,17 +153,32 @@ def _description(stub: ToolStub) -> Iterator[str]:
         yield ""
 
 
-def _arguments(listed: Sequence[Parameter], *, shortened: bool) -> Iterator[str]:
+def _arguments(listed: Sequence[Parameter], types: FileTypes) -> Iterator[str]:
     if not listed:
         return
     yield "Args:"
-    for each in listed:
-        name = each.name if is_name(each.name) else string_literal(each.name)
-        about = each.description or f"{each.name} parameter"
-        yield _in_docstring(f"    {name} ({each.type}): {about} ({'required' if each.required else 'optional'})")
-    if shortened:
+    yield from _fields(listed, types, "parameter", set())
+    if types.shortened:
         yield "    Some types are too long to be shown, and read Any."
     yield ""
+
+
+def _fields(listed: Sequence[Parameter], types: FileTypes, kind: str, told: set[str], depth: int = 1) -> Iterator[str]:
+    """A line for each parameter or field, with the fields of its objects below it, each class once."""
+    for each in listed:
+        name = each.name if is_name(each.name) else string_literal(each.name)
+        need = "required" if each.required else "optional"
+        about = each.description or f"{each.name} {kind}"
+        yield _in_docstring(f"{'    ' * depth}{name} ({each.type}): {about} ({need})")
+        # What stands in quotes is a literal.
+        names = [found for found in _NAMES.findall(_QUOTED.sub("", each.type)) if found in types.fields]
+        for owner in dict.fromkeys(names):
+            if owner in told:
+                continue
+            told.add(owner)
+            if len(set(names)) > 1:
+                yield f"{'    ' * (depth + 1)}{owner}:"
+            yield from _fields(types.fields[owner], types, "field", told, depth + 1 + (len(set(names)) > 1))
 
 
 def _returns(stub: ToolStub, result: str, types: FileTypes) -> Iterator[str]:
@@ -171,18 +193,37 @@ def _returns(stub: ToolStub, result: str, types: FileTypes) -> Iterator[str]:
     yield ""
 
 
-def _given(known: Sequence[Parameter], others: Sequence[Parameter]) -> str:
+def _given(stub: ToolStub, known: Sequence[Parameter], others: Sequence[Parameter]) -> str:
     """What an example gives: all that is required."""
-    given = [f"{each.name}={_placeholder(each.type)}" for each in known if each.required]
-    needed = [f"{string_literal(each.name)}: {_placeholder(each.type)}" for each in others if each.required]
+    schema = SchemaNode(stub.entry.input_schema)
+    names = [each.name for each in (*known, *others) if each.required]
+    values = Sampler().object(schema, names)
+    texts = {
+        name: _literal(values[name]) if name in values and not _is_any_text(schema.properties.get(name)) else '"..."'
+        for name in names
+    }
+    given = [f"{each.name}={texts[each.name]}" for each in known if each.required]
+    needed = [f"{string_literal(each.name)}: {texts[each.name]}" for each in others if each.required]
     return ", ".join([*given, f"**{{{', '.join(needed)}}}"] if needed else given)
 
 
-def _placeholder(kind: str) -> str:
-    """A value of a type, for an example."""
-    if kind.startswith("Literal["):
-        return kind.removeprefix("Literal[").partition(", ")[0].removesuffix("]")
-    return "[]" if kind.startswith("list") else _PLACEHOLDERS.get(kind.partition(" | ")[0], '"..."')
+def _is_any_text(schema: SchemaNode | None) -> bool:
+    """Whether any text is taken."""
+    return schema is not None and schema.kind == "string" and schema.body.keys() <= {"type", "title", "description"}
+
+
+def _literal(value: object) -> str:
+    """JSON as Python and Starlark write it."""
+    match value:
+        case str():
+            return string_literal(value)
+        case Mapping():
+            pairs = cast("Mapping[str, object]", value).items()
+            return f"{{{', '.join(f'{string_literal(name)}: {_literal(item)}' for name, item in pairs)}}}"
+        case list():
+            return f"[{', '.join(map(_literal, cast('list[object]', value)))}]"
+        case _:
+            return repr(value)
 
 
 def _in_docstring(text: str) -> str:

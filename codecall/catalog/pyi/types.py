@@ -1,4 +1,4 @@
-"""Writes JSON Schemas as Python types: `str`, `list[T]`, `Literal[…]`, a `TypedDict` for each object of a result."""
+"""Writes JSON Schemas as Python types: `str`, `list[T]`, `Literal[…]`, a `TypedDict` for an object of known fields."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from codecall.catalog.typescript.types import (
 JsonObject = Mapping[str, object]
 
 MAX_TYPED_DICTS: Final = 40
-"""Most `TypedDict`s of one result; further objects are `dict`."""
+"""Most `TypedDict`s of one tool's parameters, or of its result; further objects are `dict`."""
 
 MAX_TYPE_CHARS: Final = 8_000
 """Most characters of one type; a longer one is `Any`."""
@@ -58,7 +58,7 @@ _WHOLE: Final = re.compile(r"-?[0-9]+")
 
 
 class Parameter(NamedTuple):
-    """A parameter of a tool."""
+    """A parameter of a tool, or a field of an object."""
 
     name: str
     type: str
@@ -71,21 +71,28 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None and not keyword.iskeyword(text) and text != "load"
 
 
-def parameters(schema: JsonObject, types: FileTypes) -> list[Parameter] | None:
-    """The parameters of an input, required ones first, each alphabetical; None where the schema lists none. No class is
-    declared for them."""
+def parameters(schema: JsonObject, types: FileTypes, function: str = "") -> list[Parameter] | None:
+    """The parameters of an input, required ones first, each alphabetical; None where the schema lists none.
+
+    Args:
+        schema: the schema of the input.
+        types: where the classes of their objects are declared.
+        function: name of the function that takes it.
+    """
     reader = SchemaReader({"type": "object", **schema}, _INPUT_DETAIL, is_input=True, integers=True)
-    root, writer = reader.read(), _TypeWriter(reader.definitions, types, declares=False)
+    root, writer = reader.read(), _TypeWriter(reader.definitions, types)
     if isinstance(root, TypeReference):
         root = reader.definitions[root.key]
     if not isinstance(root, ObjectType) or (not root.properties and root.others is not None):
         return None
     fields = sorted(root.properties, key=lambda field: (field.optional, field.name))
-    return [Parameter(field.name, writer.parameter(field), not field.optional, field.note) for field in fields]
+    return [
+        Parameter(field.name, writer.parameter(field, function), not field.optional, field.note) for field in fields
+    ]
 
 
 class FileTypes:
-    """The types of the functions of one file, each object of a result a class with a name of its own.
+    """The types of the functions of one file, each object whose fields are known a class with a name of its own.
 
     Args:
         tools: How many functions there are.
@@ -96,6 +103,8 @@ class FileTypes:
         """Most characters of the types of one tool's parameters, or of its result."""
         self.classes: dict[str, list[str]] = {}
         """The lines of each class by its name; what it holds stands before it."""
+        self.fields: dict[str, list[Parameter]] = {}
+        """The fields of each class by its name."""
         self._same: dict[tuple[str, str], str] = {}
         """The name of a class by what is in it, and by the name that it was to have; empty: any."""
         self._numbers: Counter[str] = Counter()
@@ -152,15 +161,11 @@ class _TypeWriter:
         definitions: what its types refer to.
         file: where classes are declared.
         remark: stands behind the names of classes.
-        declares: whether there are classes; else objects are `dict`.
     """
 
-    def __init__(
-        self, definitions: Mapping[str, Type], file: FileTypes, remark: str = "", *, declares: bool = True
-    ) -> None:
+    def __init__(self, definitions: Mapping[str, Type], file: FileTypes, remark: str = "") -> None:
         self._definitions = definitions
         self._file = file
-        self._declares = declares
         self._remark = f" # {remark}" if remark else ""
         self._named: dict[str, str] = {}
         """The types of definitions, by key; while one is written, what stands for it inside itself."""
@@ -168,10 +173,11 @@ class _TypeWriter:
         self._chars = 0
         """Characters of the types of parameters and fields so far."""
 
-    def parameter(self, field: PropertyType) -> str:
+    def parameter(self, field: PropertyType, function: str) -> str:
         """The type of a parameter. That an optional one may be null is what its default says."""
+        name = f"{_pascal(function) if function else ''}{_pascal(field.name)}"
         members = field.type.members if isinstance(field.type, UnionType) and field.optional else (field.type,)
-        return self._member(union(member for member in members if member != NULL or len(members) == 1), "")
+        return self._member(union(member for member in members if member != NULL or len(members) == 1), name)
 
     def _member(self, item: Type, name: str) -> str:
         """The type of a parameter or of a field."""
@@ -210,7 +216,7 @@ class _TypeWriter:
         if key in self._named:
             return self._named[key]
         item, wanted = self._definitions[key], _pascal(key.rpartition("/")[2] or name)
-        if self._declares and isinstance(item, ObjectType) and item.properties:
+        if isinstance(item, ObjectType) and item.properties:
             # It may hold itself.
             self._named[key] = self._new_name(wanted) or "dict"
             self._named[key] = self._declare(item, wanted, self._named[key], is_definition=True)
@@ -227,9 +233,9 @@ class _TypeWriter:
         return self._file.new_name(wanted)
 
     def _object(self, item: ObjectType, name: str) -> str:
-        if self._declares and item.properties:
+        if item.properties:
             return self._declare(item, name, self._new_name(name) or "dict")
-        if not self._declares or item.others is None:
+        if item.others is None:
             return "dict"
         value = self.text(item.others, f"{name}Value")
         return "dict" if value == "Any" else f"dict[str, {value}]"
@@ -238,14 +244,17 @@ class _TypeWriter:
         if name == "dict":
             self._file.shortened = True
             return name
-        fields = [(field.name, self._field(field, wanted)) for field in item.properties]
-        return self._file.declare(name, wanted, self._lines(name, fields), is_definition=is_definition)
+        fields = [self._field(field, wanted) for field in item.properties]
+        name = self._file.declare(name, wanted, self._lines(name, fields), is_definition=is_definition)
+        self._file.fields.setdefault(name, fields)
+        return name
 
-    def _field(self, field: PropertyType, owner: str) -> str:
+    def _field(self, field: PropertyType, owner: str) -> Parameter:
         text = self._member(field.type, f"{owner.removesuffix('Result')}{_pascal(field.name)}")
-        return f"NotRequired[{text}]" if field.optional else text
+        return Parameter(field.name, text, not field.optional, field.note)
 
-    def _lines(self, name: str, fields: list[tuple[str, str]]) -> list[str]:
+    def _lines(self, name: str, declared: list[Parameter]) -> list[str]:
+        fields = [(each.name, each.type if each.required else f"NotRequired[{each.type}]") for each in declared]
         if all(is_name(field) for field, _ in fields):
             return [f"class {name}(TypedDict):{self._remark}", *(f"    {field}: {text}" for field, text in fields)]
         inner = ", ".join(f"{string_literal(field)}: {text}" for field, text in fields)
