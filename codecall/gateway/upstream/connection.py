@@ -21,6 +21,8 @@ from codecall.errors import CodeCallError
 from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
 from codecall.gateway.config.secrets import find_credentials
 from codecall.gateway.upstream.errors import (
+    OTHER_OUTPUT,
+    OUTPUT_ADVICE,
     UNREACHABLE_ADVICE,
     ConnectFailure,
     ServerError,
@@ -296,9 +298,10 @@ class UpstreamConnection:
     async def _describe_failure(self, failure: Exception) -> str:
         """Say why the connection could not be made, in words of our own."""
         unreachable = UNREACHABLE_ADVICE if isinstance(self._transport, HttpTransport) else ""
+        wrote_other = isinstance(self._transport, ProcessTransport) and self._transport.wrote_other
         if isinstance(failure, TimeoutError):
-            self.advice = unreachable
-            return f"it did not answer its first request within {self._start_timeout_s:g} s"
+            self.advice = OUTPUT_ADVICE if wrote_other else unreachable
+            return f"it did not answer its first request within {self._start_timeout_s:g} s{OTHER_OUTPUT * wrote_other}"
         for cause in _causes(failure):
             if isinstance(cause, ConnectFailure | CodeCallError):
                 self.advice = cause.advice if isinstance(cause, ConnectFailure) else cause.hint or ""
@@ -313,7 +316,9 @@ class UpstreamConnection:
                 if cause.error.code != mcp_types.CONNECTION_CLOSED or self._transport is None:
                     return f"it answered its first request with error {cause.error.code}"
                 self.ended_before_answer = isinstance(self._transport, ProcessTransport)
-                return f"it {await self._transport.describe_end()} before it answered its first request"
+                self.advice = OUTPUT_ADVICE if wrote_other else ""
+                end = await self._transport.describe_end()
+                return f"it {end} before it answered its first request{OTHER_OUTPUT * wrote_other}"
         self.advice = unreachable
         return f"it could not be reached ({type(failure).__name__})"
 
@@ -351,6 +356,9 @@ def create_transport(
             return ServerProcess.start(program.command, program.args, program.env, program.cwd, logger, secrets=secrets)
 
         return ProcessTransport(start, session, logger)
+    key, url = ("base_url", options.base_url) if isinstance(options, OpenApiServer) else ("url", options.url)
+    if url is not None and not url.lower().startswith(("http://", "https://")):
+        raise ConnectFailure(f"its {key} is no address of HTTP", f"Write `{key}` with https:// or http:// before it.")
     if isinstance(options, OpenApiServer):
         from codecall.gateway.upstream.openapi import OpenApiTransport
 

@@ -29,6 +29,12 @@ SERVER_ERRORS: Final = (ServerUnavailableError, ServerTimeoutError)
 _MAY_HAVE = "The call may have taken effect. The server is started anew by the next call; check before you repeat it."
 _AGAIN = "Call again"
 _STDERR_HINT = "`codecall doctor` tells what it wrote last."
+OTHER_OUTPUT: Final = "; it wrote what is no MCP to its standard output"
+"""Ends the reason why a program could not be used that prints there, as servers must not."""
+OUTPUT_ADVICE: Final = (
+    "Have it print nothing there but MCP: what it logs belongs to its standard error. Or the command is no MCP server."
+)
+"""What to do about a program that prints to its standard output."""
 UNREACHABLE_ADVICE: Final = "Is the server up, and the address right?"
 """What to ask about a URL that does not answer as it should."""
 

@@ -83,6 +83,11 @@ class ProcessTransport(ClientTransport):
             abandon(watcher)
             await process.stop()
 
+    @property
+    def wrote_other(self) -> bool:
+        """Whether the program wrote what is no message to its standard output."""
+        return self._reader is not None and self._reader.wrote_other
+
     async def describe_end(self) -> str:
         """Say how the program ended, as in `ended (exit code 1)`."""
         if self._reader is not None and self._reader.failure is not None:
@@ -121,11 +126,13 @@ class _MessageReader(_Stream):
 
     Attributes:
         failure: why the program was given up; None while it was not, and where its output just ended.
+        wrote_other: whether it wrote what is no message.
         on_stop: called when reading is stopped.
     """
 
     def __init__(self, stdout: asyncio.StreamReader, logger: logging.Logger) -> None:
         self.failure: str | None = None
+        self.wrote_other = False
         self.on_stop: Callable[[], object] = lambda: None
         self._stdout = stdout
         self._logger = logger
@@ -217,7 +224,8 @@ class _MessageReader(_Stream):
                 message = await anyio.to_thread.run_sync(parse_message, line) if large else parse_message(line)
         except TooManyValuesError:
             raise self._give_up(f"{MAX_MESSAGE_VALUES:,} values") from None
-        if message is None and line:
+        if message is None and line.strip():
+            self.wrote_other = True
             self._logger.debug("wrote %d bytes to its standard output that are no message", len(line))
         return None if message is None else SessionMessage(message)
 

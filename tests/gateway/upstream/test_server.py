@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from codecall.errors import ServerTimeoutError, ServerUnavailableError
-from codecall.gateway.config.options import HttpServer, StdioServer
+from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
 from codecall.gateway.upstream import listing as pages
 from codecall.gateway.upstream import process as processes
 from codecall.gateway.upstream import server as backends
@@ -185,10 +185,26 @@ async def test_only_so_much_of_stderr_is_kept() -> None:
             "CODECALL_NO_SUCH_VARIABLE",
             "Set CODECALL_NO_SUCH_VARIABLE in the environment codecall is started in.",
         ),
+        (
+            StdioServer(command=sys.executable, args=("-c", "print('ready')")),
+            "first request; it wrote what is no MCP to its standard output",
+            "Have it print nothing there but MCP: what it logs belongs to its standard error. Or the command is no MCP "
+            "server.",
+        ),
+        (
+            HttpServer(url="mcp.example.com/mcp"),
+            "its url is no address of HTTP",
+            "Write `url` with https:// or http:// before it.",
+        ),
+        (
+            OpenApiServer(openapi="spec.json", base_url="api.example.com"),
+            "its base_url is no address of HTTP",
+            "Write `base_url` with https:// or http:// before it.",
+        ),
         (HttpServer(url="http://127.0.0.1:9/mcp"), "could not be reached", "Is the server up, and the address right?"),
     ],
 )
-async def test_what_cannot_be_started_is_told(options: StdioServer | HttpServer, message: str, hint: str) -> None:
+async def test_what_cannot_be_started_is_told(options: AnyServer, message: str, hint: str) -> None:
     async with Backend("git", options) as backend:
         for _ in range(2):
             with pytest.raises(ServerUnavailableError, match=message) as failure:
