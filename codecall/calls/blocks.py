@@ -98,9 +98,16 @@ class BlockKeeper:
                 self.blocks.append(block)
         return [None] * len(blocks)
 
-    async def keep_beside(self, blocks: Sequence[ContentBlock]) -> None:
-        """Keep the blocks that a result has beside structured content; see `keep`."""
-        await self.keep(blocks)
+    def keep_beside(self, blocks: Sequence[ContentBlock], tool: str) -> None:
+        """Keep the blocks that a tool's result has beside structured content, texts too.
+
+        Raises:
+            BlocksTooLarge: there is no room for one.
+        """
+        del tool
+        for block in blocks:
+            self._admit(block, len(self.blocks))
+            self.blocks.append(block)
 
     async def resolve(self, arguments: dict[str, object], schema: JsonObject) -> None:
         """Change nothing: an input of `codecall:invoke` has no references."""
@@ -132,6 +139,8 @@ class BlockStore(BlockKeeper):
         self._passed_bytes = 0
         self.beside = 0
         """Blocks with data that no script has seen, since they stood beside structured content."""
+        self.texts_beside: dict[str, None] = {}
+        """The tools that have returned texts of their own beside structured content."""
 
     # ------------------------------------------------------------------------------------------------- storing
 
@@ -149,9 +158,11 @@ class BlockStore(BlockKeeper):
             references.append(await self._keep(block))
         return references
 
-    async def keep_beside(self, blocks: Sequence[ContentBlock]) -> None:
+    def keep_beside(self, blocks: Sequence[ContentBlock], tool: str) -> None:
         """Count the blocks that a result has beside structured content, which is its value for scripts."""
         self.beside += sum(map(is_data, blocks))
+        if any(isinstance(block, TextContent) for block in blocks):
+            self.texts_beside[tool] = None
 
     async def _keep(self, block: ContentBlock) -> str | None:
         if len(_payload(block)) > MAX_INLINE_CHARS:

@@ -41,6 +41,7 @@ from codecall.calls.conversion import (
 from codecall.calls.failures import INPUT_REQUIRED_RESULTS, FailureTranslator, too_large_error
 from codecall.calls.fastmcp_internals import call_tool, context_of_call
 from codecall.calls.preflight import CallPreflight
+from codecall.calls.repetitions import without_repetitions
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.concurrency import abandon
 from codecall.errors import CallKind, CodeCallError, InvalidInputError, ToolCallError, ToolTimeoutError
@@ -271,9 +272,7 @@ class Broker:
         request = call_tool(self._server, entry.name, arguments, _version(entry.version))
         result = await self._result(request, entry, arguments)
         wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
-        blocks = self._blocks_for(has_others_than_texts(result.content))
-        json = to_json(result, wrapped=wrapped, max_bytes=max_bytes, blocks=blocks)
-        value = await self._value_json(json, entry, max_bytes)
+        value = await self._value_json(self._tool_json(result, entry, wrapped, max_bytes), entry, max_bytes)
         if self._on_result is not None:
             self._on_result(entry, value)
         return value
@@ -300,6 +299,17 @@ class Broker:
         result: PromptResult = await self._result(request, entry, texts)
         blocks = self._blocks_for(has_others_than_texts([message.content for message in result.messages]))
         return await self._value_json(prompt_json(result, max_bytes, blocks), entry, max_bytes)
+
+    async def _tool_json(self, result: ToolResult, entry: CatalogEntry, wrapped: bool, max_bytes: int) -> str:
+        """The value of a tool's result as JSON text; keeps its blocks. See `to_json`."""
+        if (structured := result.structured_content) is None:
+            blocks = self._blocks_for(has_others_than_texts(result.content))
+            return await to_json(result, wrapped=wrapped, max_bytes=max_bytes, blocks=blocks)
+        json = await to_json(result, wrapped=wrapped, max_bytes=max_bytes)
+        beside = await without_repetitions(result.content, structured, json)
+        if (blocks := self._blocks_for(bool(beside))) is not None:
+            blocks.keep_beside(beside, entry.name)
+        return json
 
     def _blocks_for(self, has_blocks: bool) -> BlockKeeper | None:
         """The store for the content blocks of a result; None if it has none."""

@@ -73,10 +73,6 @@ class Blocks(Protocol):
         """Keep the blocks that are the value of a result; their references."""
         ...
 
-    async def keep_beside(self, blocks: Sequence[ContentBlock]) -> None:
-        """Keep the blocks that stand beside a value."""
-        ...
-
 
 class ValueTooLarge(Exception):  # noqa: N818 - internal signal, named for what happened
     """A value has more bytes than allowed; `size` is their number."""
@@ -105,7 +101,7 @@ async def to_json(result: McpToolResult, *, wrapped: bool, max_bytes: int, block
         result: the result of FastMCP's `call_tool`.
         wrapped: whether the structured content is FastMCP's `{"result": x}` wrapper.
         max_bytes: UTF-8 bytes the text may have.
-        blocks: keeps the content blocks of a result that has others than texts.
+        blocks: keeps the content blocks of a result that has others than texts, and no structured content.
 
     Raises:
         ValueTooLarge: the text would have more.
@@ -113,8 +109,6 @@ async def to_json(result: McpToolResult, *, wrapped: bool, max_bytes: int, block
     """
     structured, content = result.structured_content, result.content
     if structured is not None:
-        if blocks is not None:
-            await blocks.keep_beside(content)
         return await encode(
             structured["result"] if wrapped and structured.keys() == {"result"} else structured, max_bytes
         )

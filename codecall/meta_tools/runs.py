@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("codecall")
 
+MAX_NAMED = 5
+"""Tools that one warning names."""
+
 _MIB = 1024 * 1024
 
 
@@ -251,6 +254,13 @@ async def run_observed(
         warning = (
             f"Tools returned {store.beside} pictures, sounds or files beside structured values; scripts get the value "
             "alone. Call such a tool without a script for both."
+        )
+        result = replace(result, warnings=(*result.warnings, warning))
+    if tools := list(store.texts_beside):
+        more = f" and {len(tools) - MAX_NAMED} more" if len(tools) > MAX_NAMED else ""
+        warning = (
+            f"Text that says more than the structured value beside it did not reach the script: of "
+            f"{', '.join(tools[:MAX_NAMED])}{more}. Call such a tool without a script to read it."
         )
         result = replace(result, warnings=(*result.warnings, warning))
     return result, store.content(result.blocks)

@@ -50,7 +50,7 @@ class Studio:
         self.taken: list[Any] = []
         self.server = FastMCP[Any]("studio", auth=auth)
         for method in (
-            *(self.picture, self.caption, self.sound, self.file, self.link, self.note, self.beside),
+            *(self.picture, self.caption, self.sound, self.file, self.link, self.note, self.beside, self.say_both),
             *(self.numbered, self.store, self.fail, self.say),
         ):
             self.server.tool(method)
@@ -89,6 +89,10 @@ class Studio:
         """A picture beside a structured value."""
         picture = ImageContent(type="image", data=DATA, mime_type="image/png")
         return ToolResult(content=[picture], structured_content={"width": 4})
+
+    def say_both(self, texts: list[str], value: dict[str, Any]) -> ToolResult:
+        """Texts beside a structured value."""
+        return ToolResult(content=[TextContent(type="text", text=text) for text in texts], structured_content=value)
 
     def numbered(self, number: int) -> Image:
         """One of many small pictures."""
@@ -269,6 +273,47 @@ async def test_blocks_beside_a_structured_value_are_not_lost_in_silence() -> Non
     envelope, blocks = await Studio().run("return await callTool('beside')")
     assert (envelope["result"], blocks) == ({"width": 4}, [])
     assert "returned 1 pictures, sounds or files beside structured values" in envelope["warnings"][0]
+
+
+ROWS = {"rows": [1, 2.5, {"name": "é"}]}
+TEXTS_BESIDE: list[tuple[list[str], dict[str, Any], list[int]]] = [
+    (["3 rows; the first of 500"], ROWS, [0]),
+    ([json.dumps(ROWS), "3 rows", " "], ROWS, [1]),
+    ([json.dumps({"rows": [1, 2.5]})], ROWS, [0]),
+    # What only repeats the value
+    ([json.dumps(ROWS, indent=2)], ROWS, []),
+    ([str(ROWS)], ROWS, []),
+    (["[1, 2]"], {"result": [1, 2]}, []),
+    (["1", '{"a":2}'], {"result": [1, {"a": 2}]}, []),
+    (["True"], {"result": True}, []),
+    (["as it is"], {"result": "as it is"}, []),
+    ([], ROWS, []),
+    ([json.dumps({"result": ["x" * 100] * 20_000}, indent=1)], {"result": ["x" * 100] * 20_000}, []),
+    (["x" * 2_000_000], {"result": "x" * 1_000_000}, [0]),
+]
+
+
+@pytest.mark.parametrize(("texts", "value", "own"), TEXTS_BESIDE, ids=lambda value: str(value)[:30])
+async def test_a_text_of_its_own_beside_a_structured_value_is_not_lost(
+    texts: list[str], value: dict[str, Any], own: list[int]
+) -> None:
+    studio = Studio(vm={"preset": "experimental"})
+    given = {"texts": texts, "value": value}
+    envelope, blocks = read(await studio.ask("invoke", tool="say_both", input=given))
+    assert [block.text for block in blocks] == [texts[number] for number in own]
+    assert envelope["status"] == "ok"
+
+
+async def test_a_script_is_told_of_texts_that_it_did_not_get() -> None:
+    call = "await callTool('say_both', { texts: ['more'], value: { n: 1 } })"
+    envelope, blocks = await Studio().run(f"{call}; return {call}")
+    assert (envelope["result"], blocks) == ({"n": 1}, [])
+    assert envelope["warnings"] == [
+        "Text that says more than the structured value beside it did not reach the script: of say_both. Call such a "
+        "tool without a script to read it."
+    ]
+    envelope, _ = await Studio().run("return await callTool('say_both', { texts: ['{\"n\": 1}'], value: { n: 1 } })")
+    assert "warnings" not in envelope
 
 
 # ----------------------------------------------------------------------------------------------------------- to a tool
