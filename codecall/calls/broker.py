@@ -32,6 +32,7 @@ from codecall.calls.clock import CallClock
 from codecall.calls.conversion import (
     ValueTooLarge,
     has_others_than_texts,
+    is_said_by,
     is_wrapped,
     looks_wrapped,
     prompt_json,
@@ -306,6 +307,8 @@ class Broker:
             blocks = self._blocks_for(has_others_than_texts(result.content))
             return await to_json(result, wrapped=wrapped, max_bytes=max_bytes, blocks=blocks)
         json = await to_json(result, wrapped=wrapped, max_bytes=max_bytes)
+        if is_said_by(result.content, json):
+            return json
         beside = await without_repetitions(result.content, structured, json)
         if (blocks := self._blocks_for(bool(beside))) is not None:
             blocks.keep_beside(beside, entry.name)

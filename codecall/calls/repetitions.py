@@ -41,8 +41,6 @@ async def without_repetitions(
         structured: the structured content.
         value_json: the JSON of the value that is taken from it.
     """
-    if not content:
-        return []
     values = [structured]
     if isinstance(structured, dict) and (members := cast("dict[str, object]", structured)).keys() == {"result"}:
         values.append(members["result"])
