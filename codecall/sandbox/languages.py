@@ -115,12 +115,12 @@ def server_terms(
 
 
 def _function_of(server: str, name: str, tool: tuple[str, Mapping[str, Any]]) -> wire.ToolFunction:
-    return wire.ToolFunction(name, tool[0], signature(f"{server}.{name}", tool[1]))
+    return wire.ToolFunction(name, tool[0], signature(f"{server}.{name}", tool[1], as_call=True))
 
 
 def _function(name: str, tool: str, schema: object) -> wire.ToolFunction:
     known = cast("Mapping[str, object]", schema if isinstance(schema, Mapping) else {})
-    return wire.ToolFunction(name, tool, signature(name, known))
+    return wire.ToolFunction(name, tool, signature(name, known, as_call=True))
 
 
 def check_variables(data: Mapping[str, object], tools: Iterable[str]) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from itertools import chain, islice
+from itertools import islice
+from keyword import iskeyword
 from typing import Final, NamedTuple, cast
 
 MAX_NESTING: Final = 64
@@ -153,6 +154,8 @@ DURATION_HINT: Final = "Make fewer or faster tool calls, run them side by side w
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What may be a name."""
+_QUOTABLE: Final = re.compile(r"[A-Za-z0-9_.$-]{1,64}")
+"""Names that code cannot write and signatures show; others could say anything there."""
 
 
 def function_name(tool: str) -> str:
@@ -182,20 +185,34 @@ def lower_case_names(names: Iterable[str]) -> dict[str, str]:
     return {name: next(iter(meant)) for name, meant in lower.items() if len(meant) == 1 and name not in meant}
 
 
-def signature(name: str, schema: Mapping[str, object]) -> str:
-    """How a tool is called: `search(query, limit=None)`."""
+def signature(name: str, schema: Mapping[str, object], *, as_call: bool = False) -> str:
+    """How a tool is called: `search(query, limit=None)`, with `**{"class": …}` for names that code cannot write.
+
+    Args:
+        name: That of the function.
+        schema: The schema of its input.
+        as_call: Whether what is required reads `query=…`, as in a call.
+    """
     properties, required = schema.get("properties"), schema.get("required")
     known = cast("Mapping[str, object]", properties if isinstance(properties, Mapping) else {})
     names = list(islice(known, MAX_PARAMETERS))
     listed = cast("list[object]", required) if isinstance(required, list) else []
     needed = {key for key in islice(listed, MAX_PARAMETERS) if isinstance(key, str)}
-    first = (key for key in names if key in needed)
-    text, used = "", 0
-    for word in chain(first, (f"{key}=None" for key in names if key not in needed)):
-        if len(text) + len(word) > MAX_SIGNATURE:
+    words: list[str] = []
+    quoted: list[str] = []
+    left = MAX_SIGNATURE
+    for key in sorted(names, key=lambda key: key not in needed):
+        value = "…" if key in needed else "None"
+        if NAME.fullmatch(key) and not iskeyword(key) and key != "load":
+            word, kind = key if key in needed and not as_call else f"{key}={value}", words
+        elif _QUOTABLE.fullmatch(key):
+            word, kind = f'"{key}": {value}', quoted
+        else:
+            continue
+        left -= len(word) + 2
+        if left < 0:
             break
-        # A name that is none could say anything here.
-        if NAME.fullmatch(word.removesuffix("=None")):
-            text, used = f"{text}, {word}" if text else word, used + 1
-    more = f"{', ' if text else ''}… {len(known) - used} more" if used < len(known) else ""
-    return f"{name}({text}{more})"
+        kind.append(word)
+    more = len(known) - len(words) - len(quoted)
+    parts = [*words, f"**{{{', '.join(quoted)}}}" if quoted else "", f"… {more} more" if more else ""]
+    return f"{name}({', '.join(filter(None, parts))})"
