@@ -80,6 +80,22 @@ def test_folders_and_globs_stand_for_their_scripts(cli: CommandLine):
     assert "left out" in cli("check", "s").err
 
 
+def test_composite_tools_in_a_folder_are_checked_beside_its_scripts(cli: CommandLine):
+    workflow = "kind: VirtualMCPCompositeToolDefinition\nspec:\n  name: w\n  description: d\n  steps:\n"
+    cli.write("y/a.yaml", f"{workflow}    - {{id: a, tool: t}}\n")
+    cli.write("y/ci.yml", "jobs: {build: {runs-on: x}}\n")
+    good = cli("check", "y", "--json")
+    assert (good.code, good.json["definitions"]) == (exits.OK, {"valid": True, "findings": [], "tools": ["w"]})
+    cli.write("y/b.js", "return 1")
+    cli.write("y/c.yaml", f"{workflow}    - {{id: a, tol: t}}\n")
+    for names in (["y"], ["y/b.js", "y/c.yaml"]):
+        told = cli("check", *names, "--json")
+        assert told.code == exits.FAILED
+        assert [item["valid"] for item in told.json["files"]] == [True]
+        assert {Path(finding["file"]).name for finding in told.json["definitions"]["findings"]} == {"c.yaml"}
+    assert "c.yaml" in cli("check", "y").out
+
+
 def test_the_preset_decides(cli: CommandLine):
     cli.write("a.js", "let n = 0; while (n < 3) { n++ } return n")
     assert cli("check", "a.js", "--preset", "balanced").code == exits.OK

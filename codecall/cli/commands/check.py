@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -29,6 +30,9 @@ SUFFIXES: Final = frozenset({".js", ".mjs", ".ts", ".star", ".starlark"})
 
 DEFINITION_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".toml"})
 """Suffixes of the files that hold definitions of composite tools."""
+
+_DEFINITION: Final = re.compile(r"""[cC]ompositeTool|^[\s{-]*["']?steps["']?\s*:""", re.MULTILINE)
+"""What a file of definitions has and other data has not: their kind, or the steps of one."""
 
 TESTS_SUFFIX: Final = ".script.js"
 """Suffix of files that hold several scripts with their expected outcomes; pytest runs those."""
@@ -72,25 +76,41 @@ async def check(
         from codecall.cli.commands.composite import check_definitions
 
         return await check_definitions(scripts, server_args, output)
-    sources, skipped_tests = find_scripts(scripts, language)
+    sources, skipped_tests, definitions = find_scripts(scripts, language)
     verdicts: list[JsonObject] = []
+    options = configured_servers(server_args, output)
     with output.progress("checking") as progress:
-        options = configured_servers(server_args, output)
         async for script, verdict in _check_all(sources, preset, options, progress):
             verdicts.append({"path": script.name, **verdict})
             if not as_json:
                 with progress.paused():
                     _print_findings(output, script, verdict)
-    invalid = [verdict for verdict in verdicts if not verdict["valid"]]
-    if as_json:
-        output.document({"valid": not invalid, "files": verdicts, "leftOut": skipped_tests})
-    else:
+    valid = all(verdict["valid"] for verdict in verdicts)
+    if not as_json and verdicts:
         _print_summary(output, verdicts, skipped_tests)
-    return exits.FAILED if invalid else exits.OK
+    body: JsonObject = {"files": verdicts, "leftOut": skipped_tests}
+    if definitions:
+        from codecall.cli.commands.composite import definitions_verdict
+
+        body["definitions"] = await definitions_verdict(definitions, options, output)
+        valid = valid and body["definitions"]["valid"]
+    if as_json:
+        output.document({"valid": valid, **body})
+    return exits.OK if valid else exits.FAILED
 
 
-def find_scripts(patterns: Sequence[str], language: Language | None = None) -> tuple[list[ScriptSource], list[str]]:
-    """Find the scripts that files, folders and globs stand for, each once; and the files of tests that are left out.
+class FoundFiles(NamedTuple):
+    """What there is to check."""
+
+    scripts: list[ScriptSource]
+    tests: list[str]
+    """Files of tests that are left out."""
+    definitions: list[str]
+    """Files of composite tools."""
+
+
+def find_scripts(patterns: Sequence[str], language: Language | None = None) -> FoundFiles:
+    """Find what files, folders and globs stand for, each once.
 
     Raises:
         CodeCallError: a pattern matches nothing, or there is no script.
@@ -106,6 +126,7 @@ def find_scripts(patterns: Sequence[str], language: Language | None = None) -> t
             files = [file for file in _walk(path) if file.suffix in SUFFIXES]
             skipped_tests += [str(file) for file in files if file.name.endswith(TESTS_SUFFIX)]
             names.update(dict.fromkeys(str(file) for file in files if not file.name.endswith(TESTS_SUFFIX)))
+            names.update(dict.fromkeys(str(file) for file in _walk(path) if _holds_definitions(file)))
         else:
             matching = sorted(str(file) for file in _glob(pattern) if file.is_file())
             if not matching:
@@ -119,10 +140,22 @@ def find_scripts(patterns: Sequence[str], language: Language | None = None) -> t
         raise CodeCallError(
             f"There is no script in {', '.join(patterns)}",
             code="CANNOT_READ",
-            hint=f"In folders, files that end in {', '.join(sorted(SUFFIXES))} are looked for; not in hidden ones, and "
-            f"not {TESTS_SUFFIX}, which pytest runs.",
+            hint=f"In folders, files that end in {', '.join(sorted(SUFFIXES))} are looked for, and definitions of "
+            f"composite tools; not in hidden ones, and not {TESTS_SUFFIX}, which pytest runs.",
         )
-    return [read_script(name, language) for name in names], skipped_tests
+    definitions = [name for name in names if Path(name).suffix in DEFINITION_SUFFIXES]
+    scripts = [read_script(name, language) for name in names if name not in definitions]
+    return FoundFiles(scripts, skipped_tests, definitions)
+
+
+def _holds_definitions(file: Path) -> bool:
+    """Whether a file of a folder looks like definitions of composite tools: other data has the same suffixes."""
+    if file.suffix not in DEFINITION_SUFFIXES:
+        return False
+    try:
+        return _DEFINITION.search(file.read_text(encoding="utf-8-sig")) is not None
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def refuse_option(argument: str) -> None:
@@ -173,6 +206,8 @@ async def _check_all(
     scripts: Sequence[ScriptSource], preset: str | None, options: GatewayOptions | None, progress: ProgressLine
 ) -> AsyncGenerator[tuple[ScriptSource, JsonObject]]:
     """Check each script: yields it with its verdict, `{valid, findings, manifest}`."""
+    if not scripts:
+        return
     starlark = any(script.language == "starlark" for script in scripts)
     async with _checker(preset, options, starlark=starlark) as dry_run:
         for number, script in enumerate(scripts):

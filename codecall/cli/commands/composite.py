@@ -74,12 +74,27 @@ async def check_definitions(names: Sequence[str], server_args: ServerArguments, 
         output: Where the findings go.
     """
     from codecall.cli.arguments import configured_servers
-    from codecall.cli.output import count_of
 
     options = configured_servers(server_args, output)
     if not names and options is None:
         options = _options(server_args, output)
-    read = _read(list(names) or _sources(options))
+    verdict = await definitions_verdict(list(names) or _sources(options), options, output)
+    if output.as_json:
+        output.document(verdict)
+    return exits.OK if verdict["valid"] else exits.FAILED
+
+
+async def definitions_verdict(sources: Sequence[str], options: GatewayOptions | None, output: Output) -> JsonObject:
+    """What is wrong with definitions, as `--json` shows it; printed where the output is no JSON.
+
+    Args:
+        sources: Files and folders.
+        options: The servers whose tools the steps are compared with; None: none.
+        output: Where the findings go.
+    """
+    from codecall.cli.output import count_of
+
+    read = _read(sources)
     findings = [*read.findings, *[finding async for finding in _script_findings(read, output)]]
     if options is not None and options.servers and read.tools:
         findings += await _live_findings(read, options, output)
@@ -87,9 +102,7 @@ async def check_definitions(names: Sequence[str], server_args: ServerArguments, 
         {"file": each.place.file, "line": each.place.line, "path": each.place.path, "message": each.message}
         for each in findings
     ]
-    if output.as_json:
-        output.document({"valid": not findings, "findings": body, "tools": [tool.name for tool in read.tools]})
-    else:
+    if not output.as_json:
         for finding in findings:
             output.line(str(finding))
         checked = count_of(len(read.tools) + len(read.invalid), "definition")
@@ -97,7 +110,7 @@ async def check_definitions(names: Sequence[str], server_args: ServerArguments, 
             output.note(f"{checked} checked, {count_of(len(findings), 'finding')}", "bold red")
         elif output.err.is_terminal:
             output.note(f"{checked} checked, nothing found", "green")
-    return exits.FAILED if findings else exits.OK
+    return {"valid": not findings, "findings": body, "tools": [tool.name for tool in read.tools]}
 
 
 async def _live_findings(read: ReadDefinitions, options: GatewayOptions, output: Output) -> list[Finding]:
