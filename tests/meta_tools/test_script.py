@@ -101,6 +101,20 @@ async def test_a_script_without_return_gives_null():
         assert texts(await run(client, "x = 1")) == ["null"]
 
 
+async def test_an_expression_at_the_end_gives_null_and_a_warning_that_the_model_reads():
+    async with connected() as client:
+        lost = await run(client, "x = 1\nusers_list_all(limit=2)")
+        taken = await run(client, "return users_list_all(limit=2)")
+        printed = await run(client, "print(users_list_all(limit=2))")
+        unwritable = await run(client, "return float('nan')")
+    warning = "The script gave no value: write `return` before the expression in line 2, its last."
+    assert texts(lost) == ["null", f"warnings:\n{warning}"]
+    assert lost.structured_content == {"result": None, "warnings": [warning]}
+    assert texts(taken) == ["[0,1]"]
+    assert texts(printed) == ["null", "logs:\n[0, 1]"]
+    assert texts(unwritable)[1].startswith("warnings:\nnull stands in the result for ")
+
+
 @pytest.mark.parametrize("key", ["len", "parallel", "osv_query_vulnerability", "users_list_all"])
 async def test_data_may_not_have_the_name_of_a_builtin_or_a_tool(key: str):
     async with connected() as client:

@@ -172,7 +172,9 @@ class ScriptTool(MetaTool):
         if result.error is not None:
             return _failed(_error_text(result), result.envelope(), result.logs)
         body = answer_body(result, result.warnings)
-        answer = tool_result(body, blocks=[*_log_blocks(result.logs), *blocks])
+        answer = tool_result(
+            body, blocks=[*_text_blocks("logs", result.logs), *_text_blocks("warnings", result.warnings), *blocks]
+        )
         text = tool_result({"result": result.value}).content[0]
         if isinstance(text, TextContent):
             value = text.text.removeprefix('{"result":').removesuffix("}")
@@ -192,7 +194,7 @@ def _error_text(result: ExecutionResult) -> str:
 def _failed(message: str, envelope: JsonObject, logs: Sequence[str] = ()) -> ToolResult:
     """An error result with the text of the document; the envelope, which has a code, is for programs alone."""
     text = TextContent(type="text", text=f"script execution failed: {message}")
-    return failure([text, *_log_blocks(logs)], envelope)
+    return failure([text, *_text_blocks("logs", logs)], envelope)
 
 
 def failure(content: Sequence[ContentBlock], envelope: JsonObject) -> ToolResult:
@@ -203,8 +205,8 @@ def failure(content: Sequence[ContentBlock], envelope: JsonObject) -> ToolResult
     )
 
 
-def _log_blocks(logs: Sequence[str]) -> list[TextContent]:
-    return [TextContent(type="text", text="logs:\n" + "\n".join(logs))] if logs else []
+def _text_blocks(title: str, lines: Sequence[str]) -> list[TextContent]:
+    return [TextContent(type="text", text=f"{title}:\n" + "\n".join(lines))] if lines else []
 
 
 async def describe_script_tool(

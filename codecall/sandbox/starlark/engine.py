@@ -159,7 +159,10 @@ class StarlarkEngine:
     def _finish(self, value: Any) -> None:
         encoder = Encoder(self.limits, self.limits.longest_result, self._meter.look, strict=False)
         text = encoder.encode(value)
-        self.outcome = ScriptOutcome(value=text, warnings=encoder.notes)
+        warnings = list(encoder.notes)
+        if value is None and self._program is not None and (line := self._program.lost_line) is not None:
+            warnings.append(f"The script gave no value: write `return` before the expression in line {line}, its last.")
+        self.outcome = ScriptOutcome(value=text, warnings=warnings)
 
     def _stop(self, code: str, detail: object = "") -> None:
         if self.outcome is None or self.outcome.failure is None:

@@ -70,6 +70,8 @@ class StarlarkProgram:
     computed: bool
     """Whether it may call others, too: names are computed, or a server is used as a value."""
     loops: tuple[wire.Loop, ...]
+    lost_line: int | None
+    """The line of the last statement, if that is an expression whose value nothing takes."""
 
 
 def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str], ask: AskHost) -> StarlarkProgram:
@@ -102,6 +104,7 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
     violations = [violation for node, depth in nodes if (violation := _structure(node, depth)) is not None]
     if violations:
         raise invalid_script(text, violations[:MAX_FINDINGS])
+    lost_line = _lost_line(file.statements, lines) if not terms.value else None
     file.statements = [_wrapped(_with_value(file.statements, terms.value, len(text)), data, len(text))]
     builtins = BUILTIN_NAMES if start.limits.allow_console else BUILTIN_NAMES - {"print"}
     resolve(file, lexer.locs, universal=builtins | {EXTRACT} if terms.extracts else builtins)
@@ -113,7 +116,18 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
     if check.violations:
         raise invalid_script(text, check.violations)
     loops = tuple(wire.Loop("for", node.start) for node, _ in nodes if isinstance(node, ast.ForStatement))
-    return StarlarkProgram(file, lines, tuple(check.calls), check.computed, loops)
+    return StarlarkProgram(file, lines, tuple(check.calls), check.computed, loops, lost_line)
+
+
+def _lost_line(statements: Sequence[ast.Statement], lines: LineTable) -> int | None:
+    """The line of an expression at the end; what only prints is none."""
+    last = statements[-1] if statements else None
+    if not isinstance(last, ast.ExpressionStatement):
+        return None
+    called = last.expression.fn if isinstance(last.expression, ast.CallExpression) else None
+    if isinstance(called, ast.Identifier) and called.name in ("print", "fail"):
+        return None
+    return lines.position(last.start)[0]
 
 
 def _with_value(statements: list[ast.Statement], name: str, end: int) -> list[ast.Statement]:

@@ -178,7 +178,7 @@ class Encoder:
     def _mark(self, problem: str, note: str, mark: str) -> None:
         if self._strict:
             raise EvalError(f"the input holds {problem}")
-        self._note(f"A mark stands in the result for {note}")
+        self._note(f"{'null' if mark == 'null' else 'A mark'} stands in the result for {note}")
         self._add(mark)
 
     def _note(self, note: str) -> None:
