@@ -28,6 +28,15 @@ _LEFT_OUT: Final = ""
 """What stands for no value of a field."""
 
 
+class _Choice(Prompt):
+    """A question with choices, of which `y` and `n` are short for `yes` and `no`."""
+
+    def process_response(self, value: str) -> str:
+        """See `Prompt`."""
+        meant = {"y": "yes", "n": "no"}.get(value.strip().lower(), value)
+        return super().process_response(meant if meant in (self.choices or ()) else value)
+
+
 class TerminalPerson:
     """Who is asked while a command runs: the person at the terminal, unless `--allow` names a call.
 
@@ -133,8 +142,8 @@ class TerminalPerson:
         text = Text(escape_unprintable(question))
         shown = [escape_unprintable(choice) for choice in choices]
         if default is None:
-            return Prompt.ask(text, choices=shown, console=self._output.err)
-        return Prompt.ask(text, choices=shown, default=default, console=self._output.err)
+            return _Choice.ask(text, choices=shown, console=self._output.err)
+        return _Choice.ask(text, choices=shown, default=default, console=self._output.err)
 
 
 def explain_unasked(error: JsonObject, output: Output, person: TerminalPerson) -> JsonObject:

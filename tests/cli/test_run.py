@@ -88,6 +88,8 @@ def asked(cli: CommandLine) -> CommandLine:
         ("yes\nyes\n", exits.OK, "May this tool be called?"),
         ("all\n", exits.OK, "Line of the script: 1"),
         ("yes\nno\n", exits.FAILED, "a person denied it"),
+        ("y\nY\n", exits.OK, "May this tool be called?"),
+        ("y\nn\n", exits.FAILED, "a person denied it"),
         ("", exits.FAILED, "a person denied it"),
     ],
 )
