@@ -317,7 +317,8 @@ def caller_results(runtime: Runtime, caller: str) -> CallerResults | None:
     if runtime.results is None:
         return None
     options = runtime.options
-    return CallerResults(runtime.results, caller, max_value_bytes(options.preset), options.inline_result_bytes)
+    inline_bytes = min(options.inline_result_bytes, options.preset.max_result_bytes)
+    return CallerResults(runtime.results, caller, max_value_bytes(options.preset), inline_bytes)
 
 
 def _run_id(context: Context) -> str:

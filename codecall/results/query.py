@@ -22,7 +22,10 @@ from codecall.jsonio.incremental import ArrayIndex, skip_items
 from codecall.results.store import PAGE_CHARS, ResultMeta
 
 EXAMPLE_BYTES: Final = 512 * 1024
-"""Approximate bytes that an example of reading a result in pieces reads at once."""
+"""Approximate bytes that an example of reading a result in pieces reads at once, at most."""
+
+MAX_AT_ONCE: Final = 4 * 1024 * 1024
+"""Bytes of a text up to which an example reads all of it; every preset lets a script take as much."""
 
 MAX_NAMED: Final = 10
 """Members that a message lists."""
@@ -113,21 +116,39 @@ async def read_part_json(part: PartRequest, meta: ResultMeta, text: TextReader, 
     return _check_size(part, f"[{inside if last == items.count else inside.removesuffix(',')}]", max_bytes, meta, items)
 
 
-def usage_example(handle: str, meta: ResultMeta) -> str:
-    """One sentence that says how a later script reads a result."""
-    pages = f"{{page: 1}} to {{page: {meta.pages}}}"
-    items, at = meta.parts.items, ""
-    if items is None:
-        arrays = {name: member.items for name, member in (meta.parts.members or {}).items() if member.items is not None}
-        if not arrays:
-            return f"A later script reads its JSON text in pieces: `await getResult('{handle}', {pages})`."
-        name, items = max(arrays.items(), key=lambda array: array[1].count)
-        at = f"at: {_quote(name)}, "
-    count = _items_in(items, meta, EXAMPLE_BYTES)
-    return (
-        f"A later script reads it in pieces: `await getResult('{handle}', {{{at}from: 0, count: {count}}})` gives the "
-        f"first {count} of {items.count} items; {pages} instead give its JSON text."
-    )
+def usage_example(handle: str, meta: ResultMeta, text: str, inline_bytes: int) -> str:
+    """A line that a later script may consist of, which reads a part that an answer holds, and what to change in it.
+
+    Args:
+        handle: the result.
+        meta: its size and index.
+        text: the result.
+        inline_bytes: bytes that an answer holds.
+    """
+    room = max(1, min(EXAMPLE_BYTES, inline_bytes // 2))
+    items, at, start = meta.parts.items, "", 0
+    if items is None and meta.parts.members:
+        name, largest = max(meta.parts.members.items(), key=lambda member: member[1].end - member[1].start)
+        items, at, start = largest.items, f"at: {_quote(name)}", largest.start
+    get = f"await getResult('{handle}'{f', {{{at}}}' if at else ''})"
+    if items is not None and items.count > 0:
+        count = _items_in(items, meta, room)
+        part = f"{{{at}{', ' if at else ''}from: 0, count: {count}}}"
+        return (
+            f"A later script reads it in pieces: `return await getResult('{handle}', {part})` gives the first {count} "
+            f"of {items.count} items; or filter and add up over `{get}`."
+        )
+    if meta.size > MAX_AT_ONCE:
+        return (
+            f"A later script reads its JSON text in {meta.pages} pages, as text: "
+            f"`return (await getResult('{handle}', {{page: 1}})).slice(0, {room // 4})`."
+        )
+    if text[start : start + 1] == '"':
+        return (
+            f"A later script reads the text in pieces: `return ({get}).slice(0, {room // 4})`, or its lines, "
+            f"`return ({get}).split('\\n').length`."
+        )
+    return f"A later script reads what it needs of it: `return Object.keys({get}).slice(0, 100)`."
 
 
 async def _offset(items: ArrayIndex, number: int, text: TextReader) -> int:
@@ -181,7 +202,7 @@ def _too_large(
         )
         hint = f"Ask for less at once: getResult(handle, {call})."
     else:
-        hint = f"Read its JSON text in pieces: getResult(handle, {{page: 1}}) to {{page: {meta.pages}}}."
+        hint = f"Read its JSON text in {meta.pages} pages: getResult(handle, {{page: 1}})."
     return ToolCallError(
         f"What is asked for of result '{part.handle:.100}' is {size} bytes; a script takes {max_bytes}",
         tool_name=part.handle,

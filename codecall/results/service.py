@@ -75,8 +75,8 @@ class ResultService:
         self._store = ResultStore(options.store, options.ttl_s)
         self._quota = Quota()
 
-    async def keep(self, owner: str, text: str, size: int) -> LargeResult:
-        """Keep a JSON text of `size` bytes.
+    async def keep(self, owner: str, text: str, size: int, inline_bytes: int) -> LargeResult:
+        """Keep a JSON text of `size` bytes, where an answer holds `inline_bytes`.
 
         Raises:
             LimitExceeded: no room is left, or the store fails.
@@ -108,7 +108,7 @@ class ResultService:
                 code="OUTPUT_LIMIT",
                 hint="Return less: filter, aggregate, or select the fields that are needed; or try again later.",
             ) from None
-        return _large_result(handle, text, meta, expires)
+        return _large_result(handle, text, meta, expires, inline_bytes)
 
     def reserve(self, owner: str, size: int) -> Reservation:
         """Reserve room for a result of `size` bytes, until it expires.
@@ -168,7 +168,7 @@ class CallerResults:
 
     async def keep(self, text: str, size: int) -> LargeResult:
         """See `ResultStorage.keep`."""
-        return await self.results.keep(self.owner, text, size)
+        return await self.results.keep(self.owner, text, size, self.inline_bytes)
 
     async def fetch(self, handle: str, part: Mapping[str, object], *, max_bytes: int | None = None) -> str:
         """See `ResultStorage.fetch`."""
@@ -217,7 +217,8 @@ async def _index(text: str) -> JsonIndex:
         await asyncio.sleep(0)
 
 
-def _large_result(handle: str, text: str, meta: ResultMeta, expires: datetime) -> LargeResult:
+def _large_result(handle: str, text: str, meta: ResultMeta, expires: datetime, inline_bytes: int) -> LargeResult:
+    example = usage_example(handle, meta, text, inline_bytes)
     inferred = infer_shape(text, "")
     shape = None if inferred is None else schema_from_shape(inferred.shape, "", results=1, partial=inferred.partial)
     if shape is not None:
@@ -234,7 +235,7 @@ def _large_result(handle: str, text: str, meta: ResultMeta, expires: datetime) -
         shape=shape,
         items=meta.parts.items.count if meta.parts.items else None,
         members=_members(meta.parts),
-        hint=f"Too large to show, so it is kept; preview and shape are of its beginning. {usage_example(handle, meta)}",
+        hint=f"Too large to show, so it is kept; preview and shape are of its beginning. {example}",
     )
 
 

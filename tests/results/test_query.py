@@ -116,8 +116,8 @@ async def test_what_is_too_large_for_a_script() -> None:
     text = json.dumps({"rows": [{"id": number} for number in range(1_000)], "text": "é" * 4_000}, ensure_ascii=False)
     meta = meta_of(text)
     asked: list[tuple[dict[str, object], str]] = [
-        ({}, "{page: 1}) to {page: 1}"),
-        ({"at": "text"}, "{page: 1}) to {page: 1}"),
+        ({}, "in 1 pages: getResult(handle, {page: 1})"),
+        ({"at": "text"}, "in 1 pages: getResult(handle, {page: 1})"),
         ({"at": "rows"}, 'getResult(handle, {at: "rows", from: 0, count: 100})'),
         ({"at": "rows", "from": 10}, 'getResult(handle, {at: "rows", from: 10, count: 100})'),
         ({"page": 1}, "{page: 1}"),
@@ -133,11 +133,10 @@ async def test_what_is_too_large_for_a_script() -> None:
 
 def test_examples_name_round_numbers() -> None:
     text = json.dumps([{"id": number, "name": "x" * 500} for number in range(3_210)])
-    assert "{from: 0, count: 900}) gives the first 900 of 3210 items" in usage_example("res", meta_of(text)).replace(
-        "`", ""
-    )
-    assert "{page: 1} to {page: 1}" in usage_example("res", meta_of('"text"'))
-    assert "{page: 1} to {page: 1}" in usage_example("res", meta_of('{"a": {"b": 1}}'))
+    example = usage_example("res", meta_of(text), text, 64 * 1024)
+    assert "{from: 0, count: 60})` gives the first 60 of 3210 items" in example
+    example = usage_example("res", meta_of(text), text, 10**9)
+    assert "{from: 0, count: 900})` gives the first 900 of 3210 items" in example
 
 
 def test_spans_are_bounded() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import re
 import tracemalloc
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -88,7 +89,7 @@ async def test_the_answer_says_where_a_result_is_kept() -> None:
         assert fields["properties"]["id"] == {"type": "integer"}
         expires = datetime.fromisoformat(stored["expires"])
         assert timedelta(seconds=898) < expires - before < timedelta(seconds=960)
-        assert f"await getResult('{stored['handle']}', {{from: 0, count: 500}})" in stored["hint"]
+        assert f"await getResult('{stored['handle']}', {{from: 0, count: 10}})" in stored["hint"]
         # What fits is answered as ever.
         assert await value(client, f"return {ROWS}.length") == 500
 
@@ -164,7 +165,7 @@ async def test_members_of_an_object() -> None:
         assert list(members) == ['odd "name"', "total", "rows", "deep"]
         assert members["total"] == {"chars": 3}
         assert (members["rows"]["items"], members['odd "name"']["items"], "items" in stored) == (500, 2, False)
-        assert f"getResult('{stored['handle']}', {{at: \"rows\", from: 0, count: 500}})" in stored["hint"]
+        assert f"getResult('{stored['handle']}', {{at: \"rows\", from: 0, count: 10}})" in stored["hint"]
         script = f"""
             const get = (part) => getResult('{stored["handle"]}', part);
             const odd = await get({{ at: 'odd "name"', from: 1 }});
@@ -196,6 +197,27 @@ async def test_parts_that_do_not_exist(part: str, message: str) -> None:
         assert failure["code"] == "INVALID_INPUT"
         assert message in failure["message"]
         assert failure["result"] == handle
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "'line \"one\"\\n'.repeat(20000)",
+        "'x'.repeat(5_000_000)",
+        "'é😀'.repeat(30000)",
+        "{ ok: true, few: [1, 2], text: 'line\\n'.repeat(50000) }",
+        "{ few: [1, 2], deep: { ...Array.from({ length: 20000 }, (_, i) => i) } }",
+        "{ 'a \"b\"': Array.from({ length: 3000 }, (_, i) => ({ id: i, name: 'n'.repeat(50) })) }",
+        "Array(40_000).fill('é')",
+    ],
+)
+async def test_the_line_in_the_hint_works_as_it_stands(result: str) -> None:
+    async with Client(shop()) as client:
+        stored = await large(client, result)
+        lines = re.findall(r"`(return .*?)`", stored["hint"])
+        assert lines
+        for line in lines:
+            assert await value(client, line)
 
 
 async def test_a_text_has_pages_only() -> None:
