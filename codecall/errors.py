@@ -541,7 +541,7 @@ DEFAULT_HINTS: Final[Mapping[str, str]] = MappingProxyType(
             "A person has to allow the calls in `details`, and nobody has: tell the person, whose client must support "
             "elicitation, or do the rest without them."
         ),
-        "INVALID_INPUT": "Correct the fields named here; `getTool(name).inputSchema` has the whole schema.",
+        "INVALID_INPUT": "Correct the fields named here; of a tool `getTool(name).inputSchema` has the whole schema.",
         "TOOL_EXECUTION_ERROR": (
             "The call itself failed: change what its message complains of, or go on without it, with "
             "`try { … } catch (error) { … }` around it."

@@ -18,7 +18,7 @@ from codecall.audit.recorder import new_call_id
 from codecall.calls.blocks import BlockKeeper, BlockLimits
 from codecall.calls.broker import Broker
 from codecall.envelopes import INVOKE_SCHEMA, CallRecord, invoke_error, invoke_large, invoke_ok
-from codecall.errors import CodeCallError, ToolCallError, add_default_hint
+from codecall.errors import CodeCallError, SelfReferenceError, ToolCallError, add_default_hint
 from codecall.globs import display_name
 from codecall.identity import client_key
 from codecall.jsonio.decode import NotJson, check_depth, read_json, utf8_length
@@ -129,6 +129,9 @@ class InvokeTool(MetaTool):
                 record_value(text)
             answer = _answer(value, text) if inline else await _keep(place, text, parsed.tool)
         except CodeCallError as error:
+            if isinstance(error, SelfReferenceError):
+                error.message = f"No tool of CodeCall is called through another: {display_name(parsed.tool)}"
+                error.hint = "Call it itself, or give the name of a tool that codecall:search finds."
             add_default_hint(error, hints=INVOKE_HINTS)
             self.spell_hint(error)
             return tool_result(invoke_error(error), is_error=options.mark_errors)

@@ -36,6 +36,9 @@ TextReader: TypeAlias = Callable[[int, int], Awaitable[str]]
 """Returns the characters of the text from one offset to another."""
 
 
+_PARTS_HINT: Final = "getResult(handle) gives all of it; `largeResult.hint` of the answer says how its parts are read."
+
+
 class PartSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"start": "from"}):
     """The part of a result that a script wants; without any option, all of it."""
 
@@ -213,4 +216,4 @@ def _too_large(
 
 
 def _refuse(handle: str, reason: str) -> NoReturn:
-    raise InvalidInputError(f"Result '{handle:.100}': {reason}", tool_name=handle, called="result")
+    raise InvalidInputError(f"Result '{handle:.100}': {reason}", tool_name=handle, called="result", hint=_PARTS_HINT)

@@ -39,6 +39,12 @@ async def test_what_is_no_success_has_a_code(shop: Any, tool: str, arguments: di
     assert answer["error"]["message"]
 
 
+async def test_a_meta_tool_is_refused_without_a_word_about_scripts(shop: Any) -> None:
+    error = (await shop.ask("codecall:invoke", tool="codecall:search", input={}))["error"]
+    assert error["message"] == "No tool of CodeCall is called through another: codecall:search"
+    assert error["hint"] == "Call it itself, or give the name of a tool that codecall:search finds."
+
+
 async def test_mark_errors_sets_is_error_on_the_same_envelope(make_shop: Any) -> None:
     shop = make_shop(mark_errors=True)
     failed = await shop.result("codecall:invoke", tool="users_get", input={"id": 100})

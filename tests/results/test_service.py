@@ -197,6 +197,7 @@ async def test_parts_that_do_not_exist(part: str, message: str) -> None:
         assert failure["code"] == "INVALID_INPUT"
         assert message in failure["message"]
         assert failure["result"] == handle
+        assert "getTool" not in failure["hint"]
 
 
 @pytest.mark.parametrize(
