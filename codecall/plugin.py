@@ -409,11 +409,11 @@ class CodeCallPlugin(CatalogTransform):
                 await self._check_own_tools(starting)
             return [*now.by_name.values(), *await self._shown(tools, server)]
         now.check_names(tools)
-        if self.warns_of_rules and server not in self._checked and (context := _context()) is not None:
+        if self.warns_of_rules and server not in self._checked and (context := self._own_context()) is not None:
             self._checked.add(server)
             await self._warn_of_rules(self.view(context), server)
         shown, own = await self._shown(tools, server), self._offered(now.by_separator[self._separator()])
-        if self.options.starlark is not None and (context := _context()) is not None:
+        if self.options.starlark is not None and (context := self._own_context()) is not None:
             own = await describe_script_tool(own, self.view(context), self.options.starlark)
         now.runtime.telemetry.record_listing(tools, len(shown), own)
         return [*own, *shown]
@@ -502,6 +502,11 @@ class CodeCallPlugin(CatalogTransform):
         metadata = reach.metadata(tool.name, tool.meta)
         app_id = metadata.app_id or (app_of(tool) if app_of is not None else "")
         return reach.allows(tool.name, metadata, app_id) and reach.includes(tool, tool.name)
+
+    def _own_context(self) -> Context | None:
+        """The context of this request; None where it is one of another server, whose tool asks this one."""
+        context = _context()
+        return context if context is not None and _plugins(cast("FastMCPServer", context.fastmcp)) == [self] else None
 
     def view(self, context: Context) -> CatalogView:
         """The tools of the caller of this request."""

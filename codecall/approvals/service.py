@@ -81,9 +81,8 @@ class ApprovalService:
         rounds = CHANNEL.get()
         first = rounds if rounds is not None and rounds.attach(clock) else None
         given, notes = (first.given, first.notes) if first is not None else (None, None)
-        way = _channel(context)
-        channel = way if self.options.ask_client and can_elicit(context) else None
-        others = way if can_be_asked(context) else None
+        others = _channel(context) if can_be_asked(context) else None
+        channel = others if self.options.ask_client and can_elicit(context) else None
         session = await rate_limit_key("session", context, None)
         identity = RunIdentity(run_id, client_key(context), session)
         flow = follow_values(self.flows, script)

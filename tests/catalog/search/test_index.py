@@ -442,4 +442,4 @@ async def test_the_loop_runs_on_while_five_thousand_tools_are_indexed() -> None:
         assert (await library.search(many, ["list users number 7"])).ready == 5_000
         # The same in objects of their own: compared by value, in a thread.
         await library.search([replace(entry, input_schema=dict(entry.input_schema)) for entry in many], ["list users"])
-    assert loop.share < 0.1
+    assert loop.share < 0.25

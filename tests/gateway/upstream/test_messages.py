@@ -16,6 +16,7 @@ from mcp_types import JSONRPCError, JSONRPCResponse
 
 from codecall.errors import ServerUnavailableError
 from codecall.gateway.config.options import StdioServer
+from codecall.gateway.upstream import relay
 from codecall.gateway.upstream import session as sessions
 from codecall.gateway.upstream import stdio as pipes
 from codecall.gateway.upstream.messages import (
@@ -142,7 +143,8 @@ async def test_a_flood_of_requests_and_of_answers_to_nothing_is_slowed_down(
         assert asyncio.get_running_loop().time() - started > 1
 
 
-async def test_only_so_many_questions_of_a_server_are_open() -> None:
+async def test_only_so_many_questions_of_a_server_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay, "MAX_QUESTIONS", 100)
     may_answer = asyncio.Event()
 
     async def elicit(*_what: Any) -> Any:

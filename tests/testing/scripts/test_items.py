@@ -134,18 +134,18 @@ def test_programs_are_tests(pytester: pytest.Pytester):
         assert text[name].startswith(report), text[name]
         assert "Traceback" not in text[name]
         assert ".py" not in text[name]
-    result.assert_outcomes(passed=6, failed=5)
+    result.assert_outcomes(passed=7, failed=5)
 
 
 def test_they_are_selected_like_other_tests(pytester: pytest.Pytester):
     pytester.makefile(".script.js", users=FILE)
     result = pytester.runpytest_inprocess(*QUIET, "--collect-only", "-q")
     assert result.stdout.lines[0] == "users.script.js::counts"
-    assert result.stdout.str().count("users.script.js::") == 11
+    assert result.stdout.str().count("users.script.js::") == 12
     tree = pytester.runpytest_inprocess(*QUIET, "--collect-only", "-k", "counts").stdout.str()
     assert "<ScriptFile users.script.js>" in tree
     assert "<ScriptItem counts wrong>" in tree
-    pytester.runpytest_inprocess(*QUIET, "-k", "counts and not wrong").assert_outcomes(passed=1, deselected=10)
+    pytester.runpytest_inprocess(*QUIET, "-k", "counts and not wrong").assert_outcomes(passed=1, deselected=11)
     pytester.runpytest_inprocess(*QUIET, "-x").assert_outcomes(passed=1, failed=1)
     pytester.runpytest_inprocess(*QUIET, "users.script.js::may call little").assert_outcomes(passed=1)
     verbose = pytester.runpytest_inprocess(*QUIET, "-v", "-k", "reads").stdout.str()
