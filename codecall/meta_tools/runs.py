@@ -251,8 +251,9 @@ async def run_observed(
     if (store := _block_store(broker)) is None:
         return result, []
     if store.beside:
+        blocks_beside = "1 picture, sound or file" if store.beside == 1 else f"{store.beside} pictures, sounds or files"
         warning = (
-            f"Tools returned {store.beside} pictures, sounds or files beside structured values; scripts get the value "
+            f"Tools returned {blocks_beside} beside structured values; scripts get the value "
             "alone. Call such a tool without a script for both."
         )
         result = replace(result, warnings=(*result.warnings, warning))

@@ -65,7 +65,7 @@ def shallow_problems(arguments: Mapping[str, object], schema: JsonObject) -> lis
 def invalid_input_message(name: str, problems: Sequence[Problem], schema: JsonObject) -> str:
     """The message of INVALID_INPUT: each bad field, then the valid parameters."""
     said = "; ".join(_sentence(problem) for problem in problems) or "the tool refused it"
-    return f"Invalid input for '{name}': {said}. {describe_parameters(schema)}"
+    return f"Invalid input for '{name}': {said}{'' if said.endswith('?') else '.'} {describe_parameters(schema)}"
 
 
 def describe_parameters(schema: JsonObject) -> str:

@@ -160,3 +160,5 @@ def test_choices_are_seen_in_alternatives() -> None:
 def test_a_parameter_that_is_none_may_be_another_one(name: str, meant: str | None) -> None:
     (problem,) = shallow_problems({name: "x"}, {**NULLABLE, "additionalProperties": False})
     assert problem["message"] == "Unknown parameter" + (f"; did you mean '{meant}'?" if meant else "")
+    ended = f"did you mean '{meant}'? Valid" if meant else "Unknown parameter. Valid"
+    assert ended in invalid_input_message("list", [problem], NULLABLE)

@@ -272,7 +272,7 @@ async def test_blocks_of_a_result_that_is_kept_are_shown() -> None:
 async def test_blocks_beside_a_structured_value_are_not_lost_in_silence() -> None:
     envelope, blocks = await Studio().run("return await callTool('beside')")
     assert (envelope["result"], blocks) == ({"width": 4}, [])
-    assert "returned 1 pictures, sounds or files beside structured values" in envelope["warnings"][0]
+    assert "returned 1 picture, sound or file beside structured values" in envelope["warnings"][0]
 
 
 ROWS = {"rows": [1, 2.5, {"name": "é"}]}

@@ -105,6 +105,8 @@ class _Search:
                 return reason
         suspects = [value for value in values if value.type not in _NEVER_UNDEFINED]
         if len(values) == len(suspects) == 1:
+            if getattr(suspects[0], "name", None) == "undefined":
+                return f"`undefined` is written on line {self._line(suspects[0])}."
             return f"{self._named(suspects[0])} is undefined."
         return "no `return` that gives a value was reached."
 

@@ -56,6 +56,7 @@ def answer(name: str, arguments: dict[str, object]) -> object:
             "const r = await callTool('users');\nif (r.users.length > 4) return 1;",
             "Nothing was returned: no `return` that gives a value was reached.",
         ),
+        ("return undefined", "Nothing was returned: `undefined` is written on line 1."),
         ("let x;\nreturn x", "Nothing was returned: `x` on line 2 is undefined."),
         (
             "const r = await callTool('users');\nconsole.log(r)",
