@@ -19,7 +19,7 @@ from codecall.approvals.asking import Channel, Unanswered, sampled_text
 from codecall.errors import ExtractionFailedError, InvalidInputError
 from codecall.extraction.options import ExtractOptions
 from codecall.extraction.types import Schema, WrongType, read_type
-from codecall.jsonio.decode import encode_json, read_json
+from codecall.jsonio.decode import child_values, encode_json, read_json
 from codecall.sandbox.interfaces import RunClock
 from codecall.telemetry.tokens import estimate_tokens
 
@@ -27,6 +27,12 @@ logger = logging.getLogger("codecall")
 
 MAX_ANSWER_CHARS: Final = 256 * 1024
 """Longest answer that is read."""
+
+MAX_COMPARISONS: Final = 400_000
+"""Most values of a type times values of an answer that are compared with each other, some two seconds. A value counts
+once more for each `_CHARS_OF_A_VALUE` characters of it: what is wrong repeats it."""
+
+_CHARS_OF_A_VALUE: Final = 64
 
 MAX_FINDING: Final = 300
 """Characters of what is wrong with an answer."""
@@ -41,6 +47,11 @@ _FENCE: Final = re.compile(r"\A\s*```\w*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
 
 class Validator(Protocol):
     """A compiled JSON Schema."""
+
+    @property
+    def schema(self) -> object:
+        """The schema."""
+        ...
 
     def iter_errors(self, instance: Any) -> Any:
         """What is wrong with a value."""
@@ -190,6 +201,9 @@ def checked_answer(answer: str, validator: Validator) -> tuple[str, str | None]:
         return "", f"it has {len(answer):,} characters"
     try:
         value = read_json(unfenced(answer))
+        weight = _count_values(value) + len(answer) // _CHARS_OF_A_VALUE
+        if _count_values(validator.schema) * weight > MAX_COMPARISONS:
+            return "", "it has too many values to be compared with a type as long as this: give fewer"
         wrong = next(iter(validator.iter_errors(value)), None)
         if wrong is None:
             return encode_json(value), None
@@ -197,6 +211,14 @@ def checked_answer(answer: str, validator: Validator) -> tuple[str, str | None]:
         return "", "it is no JSON"
     place = "".join(f"[{part!r:.40}]" for part in list(wrong.absolute_path)[:10])
     return "", f"{f'at {place}: ' if place else ''}{wrong.message}"[:MAX_FINDING]
+
+
+def _count_values(value: object) -> int:
+    """How many values there are in JSON data, and it is one itself."""
+    found = [value]
+    for container in found:  # grows meanwhile
+        found += child_values(container)
+    return len(found)
 
 
 def unfenced(answer: str) -> str:

@@ -97,6 +97,15 @@ async def test_a_second_answer_that_does_not_fit_is_an_error() -> None:
     assert len(model.prompts) == 2
 
 
+@pytest.mark.parametrize("answer", [json.dumps([0] * 5_000), json.dumps(["x" * 200_000])])
+async def test_an_answer_that_would_take_long_to_check_is_not_compared_with_the_type(answer: str) -> None:
+    script = """const type = {items: {oneOf: Array.from({length: 590}, (_, i) => ({const: i}))}};
+    try { return await extract('x', type) } catch (error) { return [error.code, error.message] }"""
+    code, message = (await execute(script, Model(answer), extract={"max_tokens": 1_000_000}))["result"]
+    assert code == "EXTRACTION_FAILED"
+    assert "too many values to be compared" in message
+
+
 @pytest.mark.parametrize(("options", "why"), [({}, "does not offer its model"), ({"extract": False}, "switched off")])
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 async def test_without_a_model_it_fails(mode: str, options: dict[str, Any], why: str) -> None:
