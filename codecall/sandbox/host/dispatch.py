@@ -380,7 +380,7 @@ class CallLog:
                 failed.append(f"{name} ({_shortened(call.code)})")
         parts = [
             *_part(completed, "had completed and {is} not undone"),
-            *_part(failed, "had failed"),
+            *_part(failed, "had failed" if except_call is None else "had failed, too"),
             *_part(running, "{was} still running and may have taken effect"),
         ]
         if not_started:

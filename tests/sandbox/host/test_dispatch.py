@@ -124,6 +124,10 @@ async def test_a_failed_call_is_not_told_twice(enclave: Enclave) -> None:
     error = await fails(enclave, "try { await callTool('bad') } catch {} throw new Error('x')", handler)
     assert error.hint
     assert error.hint.endswith("1 tool call had failed: bad (TOOL_EXECUTION_ERROR).")
+    both = "const [one] = await Promise.allSettled([callTool('bad'), callTool('bad')]); throw one.reason"
+    error = await fails(enclave, both, handler)
+    assert error.hint
+    assert error.hint.endswith("1 tool call had failed, too: bad (TOOL_EXECUTION_ERROR).")
 
 
 @pytest.mark.parametrize("script", ["return 1 +", "while (true) {}", "null.x"])
