@@ -480,11 +480,11 @@ class CallGate(RunObserver):
             TimeoutError: none comes in time.
         """
         service = self._service
-        with service.wait(self._identity.run_id) as free, self._clock.stopped(), all_stopped(OUTER_CLOCKS.get()):
-            if not free:
+        with service.wait(self._identity.run_id) as full, self._clock.stopped(), all_stopped(OUTER_CLOCKS.get()):
+            if full:
                 if inspect.iscoroutine(answer):
                     answer.close()
-                raise TooManyWait(f"{service.options.max_waiting} runs wait for a person already")
+                raise TooManyWait(full)
             with contextlib.suppress(Exception):
                 await self._context.report_progress(0, 1, doing)
             async with asyncio.timeout(wait_s):

@@ -41,8 +41,8 @@ class Approvals(Protocol):
         """Where the operator decides; None: nowhere."""
         ...
 
-    def wait(self, run_id: str) -> AbstractContextManager[bool]:
-        """Count a run as waiting; whether there is room for one more."""
+    def wait(self, run_id: str) -> AbstractContextManager[str]:
+        """Count a run as waiting; why there is no room for one more, empty if there is."""
         ...
 
 

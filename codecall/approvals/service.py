@@ -150,15 +150,14 @@ class ApprovalService:
             await to_thread.run_sync(self.desk.close)
 
     @contextmanager
-    def wait(self, run_id: str) -> Generator[bool]:
-        """Count a run as waiting; whether there is room for one more."""
-        free = run_id in self._waiting or len(self._waiting) < self.options.max_waiting
-        if not free:
-            yield False
+    def wait(self, run_id: str) -> Generator[str]:
+        """Count a run as waiting; why there is no room for one more, empty if there is."""
+        if run_id not in self._waiting and len(self._waiting) >= self.options.max_waiting:
+            yield f"{self.options.max_waiting} runs wait for an answer already"
             return
         self._waiting[run_id] += 1
         try:
-            yield True
+            yield ""
         finally:
             self._waiting[run_id] -= 1
             if not self._waiting[run_id]:

@@ -240,7 +240,7 @@ async def run_observed(
     results = None if request.whole_result else caller_results(runtime, info.caller)
     blocks = partial(_block_store, broker)
     on_plan = partial(gate.plan, broker.find) if gate is not None else None
-    extractor = _extractor(runtime, context, clock)
+    extractor = _extractor(runtime, context, info.run_id, clock)
     hooks = RunHooks(
         info.run_id, ObserverGroup(observers), memory, results, blocks, clock, on_plan, extractor=extractor
     )
@@ -267,15 +267,16 @@ async def run_observed(
     return result, store.content(result.blocks)
 
 
-def _extractor(runtime: Runtime, context: Context, clock: RunClock) -> RunExtractor | None:
+def _extractor(runtime: Runtime, context: Context, run_id: str, clock: RunClock) -> RunExtractor | None:
     """What answers `extract` in a run; None where nothing may."""
     options = runtime.options.extract
     if options is None:
         return None
     from codecall.extraction.extractor import RunExtractor  # few servers have it
 
-    model = runtime.approvals.model(context) if runtime.approvals is not None else None
-    return RunExtractor(options, model, clock)
+    if (approvals := runtime.approvals) is None:
+        return RunExtractor(options, None, clock)
+    return RunExtractor(options, approvals.model(context), clock, partial(approvals.wait, run_id))
 
 
 def _block_store(broker: Broker) -> BlockStore | None:

@@ -188,7 +188,7 @@ async def test_only_so_many_runs_wait() -> None:
         running = asyncio.create_task(run(first, CATCHING))
         await person.asked.wait()
         refused = await run(second, CATCHING)
-        assert refused["error"]["message"].endswith("1 runs wait for a person already")
+        assert refused["error"]["message"].endswith("1 runs wait for an answer already")
         person.may_answer.set()
         assert (await running)["status"] == "ok"
 

@@ -205,7 +205,7 @@ async def test_scripts_and_composite_tools_that_wait_share_one_bound() -> None:
         asked = await raw.ask({})
         refused = await raw.ask({})
         assert refused["code"] == "INPUT_REQUIRED"
-        assert "2 runs wait for a person already" in refused["message"]
+        assert "2 runs wait for an answer already" in refused["message"]
         assert isinstance(await raw.go_on(asked, {}, "ann"), InputRequiredResult)
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from fastmcp import Client, FastMCP
 from key_value.aio.stores.memory import MemoryStore
+from mcp_types import InputRequiredResult
 
 from codecall import CodeCallPlugin, ExtractionRequest
-from tests.approvals.conftest import run
+from tests.approvals.conftest import Raw, run
 
 pytestmark = pytest.mark.anyio
 
@@ -104,6 +105,17 @@ async def test_an_answer_that_would_take_long_to_check_is_not_compared_with_the_
     code, message = (await execute(script, Model(answer), extract={"max_tokens": 1_000_000}))["result"]
     assert code == "EXTRACTION_FAILED"
     assert "too many values to be compared" in message
+
+
+async def test_runs_that_wait_for_the_clients_model_share_the_bound_of_those_that_wait_for_a_person() -> None:
+    office = server(approvals={"rules": [], "max_waiting": 2})
+    async with Client(office, mode="2026-07-28", sampling_handler=Model("7").answer) as client:
+        asked = [
+            await Raw(client).ask({"script": f"return await extract('{number}', 'number')"}) for number in range(3)
+        ]
+    assert [isinstance(answer, InputRequiredResult) for answer in asked] == [True, True, False]
+    assert asked[2]["error"]["code"] == "EXTRACTION_FAILED"
+    assert "2 runs wait for an answer already" in asked[2]["error"]["message"]
 
 
 @pytest.mark.parametrize(("options", "why"), [({}, "does not offer its model"), ({"extract": False}, "switched off")])
