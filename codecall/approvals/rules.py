@@ -3,13 +3,17 @@
 A condition on the input is read as a tool may read the input. FastMCP and pydantic take `"5"` for 5, `"yes"` for true,
 and a text of JSON for what it holds; and a parameter that is left out has its default. So each input has several
 readings: an `ask` or `deny` rule applies if one of them meets its condition, an `allow` rule only if all of them do.
+Each value is read as its place in the tool's schema says; where that says nothing, in every way, beside every reading
+of the others. An input of more readings than are tried counts against the call.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
+from math import prod
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from anyio import to_thread
@@ -18,6 +22,24 @@ from codecall.approvals.options import ApprovalAction, ApprovalRule
 from codecall.catalog.entries import CatalogEntry
 from codecall.errors import OptionsError
 from codecall.globs import Patterns
+from codecall.schema.model import resolve_pointer
+
+JsonObject = Mapping[str, object]
+
+MAX_READINGS: Final = 100
+"""Most readings of one input that are compared."""
+
+MAX_DEPTH: Final = 24
+"""Levels of an input, and steps from a schema to what it refers to, that are followed."""
+
+MAX_FILLED: Final = 1_000
+"""Most defaults that are filled into one input."""
+
+_OPEN: Final = frozenset({"additionalProperties", "patternProperties", "unevaluatedProperties"})
+"""Keys of a condition that reach properties it does not name."""
+
+_SHAPE: Final = ("type", "properties", "additionalProperties", "required", "prefixItems", "items")
+"""Keys of a schema that say how a value is read."""
 
 _HINTS: Final = {"read_only": "readOnlyHint", "destructive": "destructiveHint", "open_world": "openWorldHint"}
 """The annotation of a tool that each field of a rule compares."""
@@ -93,6 +115,8 @@ class _CompiledRule:
     def __init__(self, number: int, rule: ApprovalRule) -> None:
         self.ruling = Ruling(rule.action, number)
         self.condition = None if rule.input is None else _compile(rule.input, f"approvals.rules.{number - 1}.input")
+        keys = set(_keys(rule.input))
+        self._named = None if keys & _OPEN else keys
         self._tools, self._apps, self._servers = (
             None if patterns is None else Patterns(patterns) for patterns in (rule.tools, rule.apps, rule.servers)
         )
@@ -107,25 +131,42 @@ class _CompiledRule:
             and all((entry.annotations.get(key) is True) is wanted for key, wanted in self._hints)
         )
 
-    def applies(self, readings: Sequence[object]) -> bool:
+    def applies(self, arguments: JsonObject, schema: JsonObject) -> bool:
         """Whether the condition is met, for all readings or one of them; what cannot be compared counts against it."""
         condition = self.condition
         if condition is None:
             return True
         allows = self.ruling.action == "allow"
         try:
+            readings = _all_readings(arguments, schema, self._named)
             return (all if allows else any)(condition.is_valid(reading) for reading in readings)
         except Exception:
-            # A reference that leads nowhere, or a value that is nested too deeply.
+            # A reference that leads nowhere, a value that is nested too deeply, or one of too many readings.
             return not allows
 
 
-def _first_ruling(
-    candidates: Sequence[_CompiledRule], arguments: Mapping[str, object], schema: Mapping[str, object]
-) -> Ruling:
+def _first_ruling(candidates: Sequence[_CompiledRule], arguments: JsonObject, schema: JsonObject) -> Ruling:
+    return next((rule.ruling for rule in candidates if rule.applies(arguments, schema)), NO_RULE)
+
+
+def _all_readings(arguments: JsonObject, schema: JsonObject, named: set[str] | None) -> Iterator[object]:
     with_defaults = {**_defaults(schema), **arguments}
-    readings = (arguments, with_defaults, _read(with_defaults, numbers=True), _read(with_defaults, numbers=False))
-    return next((rule.ruling for rule in candidates if rule.applies(readings)), NO_RULE)
+    yield arguments
+    yield with_defaults
+    for numbers in (True, False):
+        yield _read(with_defaults, numbers=numbers)
+    yield from _Readings(schema).of_input(arguments, named)
+
+
+def _keys(value: object) -> Iterator[str]:
+    """Every key in `value`, at any depth."""
+    if isinstance(value, Mapping):
+        for key, item in cast("JsonObject", value).items():
+            yield key
+            yield from _keys(item)
+    elif isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from _keys(item)
 
 
 def _compile(schema: Mapping[str, object], where: str) -> Condition:
@@ -141,7 +182,134 @@ def _compile(schema: Mapping[str, object], where: str) -> Condition:
     return cast("Condition", Draft202012Validator(schema, registry=registry))
 
 
-def _defaults(schema: Mapping[str, object]) -> dict[str, object]:
+class _TooManyReadings(ValueError):  # noqa: N818 - named for what is there
+    """An input can be read in more ways than are compared."""
+
+
+class _Readings:
+    """The readings of an input, each value by its place in the schema of the tool."""
+
+    def __init__(self, schema: JsonObject) -> None:
+        self._schema = schema
+        self._filled = 0
+
+    def of_input(self, arguments: JsonObject, named: set[str] | None) -> list[object]:
+        """The readings of the arguments; those that are not `named` stay as they are.
+
+        Raises:
+            _TooManyReadings: there are more than are compared.
+        """
+        return self._of(arguments, self._schema, 0, named)
+
+    def _of(self, value: object, schema: object, depth: int, named: set[str] | None = None) -> list[object]:
+        shapes = self._shapes(schema, depth)
+        if isinstance(value, Mapping):
+            mapping = cast("JsonObject", value)
+            fits = [shape for shape in shapes if _kinds(shape) & {"object", "any"}] or [{}]
+            return _distinct([self._of_object(mapping, shape, depth + 1, named) for shape in fits])
+        if isinstance(value, list):
+            values = cast("list[object]", value)
+            fits = [shape for shape in shapes if _kinds(shape) & {"array", "any"}] or [{}]
+            return _distinct([self._of_list(values, shape, depth + 1) for shape in fits])
+        kinds = {kind for shape in shapes for kind in _kinds(shape)} - {"null"}
+        if kinds == {"string"}:
+            return [value]
+        ways = (False,) if kinds == {"boolean"} else (True,) if kinds and kinds <= {"number", "integer"} else None
+        if ways == (True,) and isinstance(value, bool):
+            return [int(value)]
+        found = [[value]] if ways is None else []
+        for numbers in ways or (True, False):
+            read = _read(value, numbers=numbers)
+            nested = isinstance(value, str) and read != value and isinstance(read, str | list | dict)
+            found.append(self._of(cast("object", read), schema, depth + 1) if nested else [read])
+        return _distinct(found)
+
+    def _of_object(self, value: JsonObject, shape: JsonObject, depth: int, named: set[str] | None) -> list[object]:
+        fields = shape.get("properties")
+        known: JsonObject = cast("JsonObject", fields) if isinstance(fields, Mapping) else {}
+        missing = {name: default for name, default in _defaults(shape).items() if name not in value}
+        self._filled += len(missing)
+        if self._filled > MAX_FILLED:
+            raise _TooManyReadings
+        filled = {**missing, **value}
+        others = shape.get("additionalProperties")
+        parts = [
+            [item] if named is not None and name not in named else self._of(item, known.get(name, others), depth)
+            for name, item in filled.items()
+        ]
+        return [dict(zip(filled, found, strict=True)) for found in _combined(parts)]
+
+    def _of_list(self, value: list[object], shape: JsonObject, depth: int) -> list[object]:
+        first = shape.get("prefixItems")
+        heads = cast("list[object]", first) if isinstance(first, list) else []
+        rest = shape.get("items")
+        places = [*heads[: len(value)], *[rest] * (len(value) - len(heads))]
+        return [
+            list(found)
+            for found in _combined([self._of(item, at, depth) for item, at in zip(value, places, strict=True)])
+        ]
+
+    def _shapes(self, schema: object, depth: int) -> list[JsonObject]:
+        """What a schema says of the values at its place, one for each of its alternatives; {}: nothing."""
+        if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
+            return [{}]
+        body = dict(cast("JsonObject", schema))
+        if (reference := body.pop("$ref", None)) is not None:
+            found = resolve_pointer(reference, self._schema)
+            target = found[1] if found is not None else None
+            if not isinstance(target, Mapping):
+                return [{}]
+            return self._shapes(_merged(cast("JsonObject", target), body), depth + 1)
+        if isinstance(parts := body.pop("allOf", None), list):
+            for part in cast("list[object]", parts):
+                for shape in self._shapes(part, depth + 1)[:1]:
+                    body = _merged(shape, body)
+            return self._shapes(body, depth + 1)
+        for key in ("anyOf", "oneOf"):
+            if isinstance(alternatives := body.pop(key, None), list):
+                merged = [
+                    _merged(body, cast("JsonObject", each))
+                    for each in cast("list[object]", alternatives)
+                    if isinstance(each, Mapping)
+                ]
+                return cast("list[JsonObject]", _distinct([self._shapes(each, depth + 1) for each in merged]))
+        return [{key: body[key] for key in _SHAPE if key in body}]
+
+
+def _merged(schema: JsonObject, more: JsonObject) -> dict[str, object]:
+    """Both schemas in one; of what both say, `more` counts, and properties are put together."""
+    both = {**schema, **more}
+    properties = [each["properties"] for each in (schema, more) if isinstance(each.get("properties"), Mapping)]
+    if len(properties) == 2:
+        both["properties"] = {**cast("JsonObject", properties[0]), **cast("JsonObject", properties[1])}
+    return both
+
+
+def _kinds(shape: JsonObject) -> set[object]:
+    """The types that a schema names; "any" where it names none."""
+    kinds = shape.get("type")
+    return set(cast("list[object]", kinds)) if isinstance(kinds, list) else {kinds or "any"}
+
+
+def _distinct(found: Sequence[Sequence[Any]]) -> list[Any]:
+    """What was found, each once."""
+    if len(found) == 1:
+        return list(found[0])
+    # As texts: to Python true is 1.
+    distinct = list({json.dumps(each, sort_keys=True): each for some in found for each in some}.values())
+    if len(distinct) > MAX_READINGS:
+        raise _TooManyReadings
+    return distinct
+
+
+def _combined(parts: Sequence[Sequence[object]]) -> Iterator[tuple[object, ...]]:
+    """Every choice of one reading of each part."""
+    if prod(map(len, parts)) > MAX_READINGS:
+        raise _TooManyReadings
+    return product(*parts)
+
+
+def _defaults(schema: JsonObject) -> dict[str, object]:
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -77,6 +78,54 @@ async def test_a_condition_reaches_into_what_is_nested_even_as_text() -> None:
     condition = {"properties": {"to": {"contains": {"const": "all"}}}, "required": ["to"]}
     for to in (["ann", "all"], '["ann", "all"]'):
         assert await action(TOOL, {"action": "ask", "input": condition}, to=to) == "ask"
+
+
+BOTH = {
+    "properties": {"recursive": {"const": True}, "depth": {"type": "integer", "minimum": 1}},
+    "required": ["recursive", "depth"],
+}
+
+
+@pytest.mark.parametrize("recursive", [True, "yes", "1", 1])
+@pytest.mark.parametrize("depth", [1, "1", "5", True])
+async def test_two_properties_are_read_each_as_its_own_type_says(recursive: object, depth: object) -> None:
+    typed = {"properties": {"recursive": {"type": "boolean"}, "depth": {"$ref": "#/$defs/depth"}}}
+    schemas: list[dict[str, Any]] = [{**typed, "$defs": {"depth": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}}]
+    if depth is not True:
+        schemas.append({})  # a tool that does not say
+    for schema in schemas:
+        entry, deny = replace(TOOL, input_schema=schema), {"action": "deny", "input": BOTH}
+        assert await action(entry, deny, recursive=recursive, depth=depth) == "deny"
+        assert await action(entry, deny, recursive="no", depth=depth) == "allow"
+
+
+async def test_an_input_of_too_many_readings_counts_against_the_call() -> None:
+    condition = {"properties": {"ids": {"contains": {"const": "x"}}}, "required": ["ids"]}
+    deny, allow = {"action": "deny", "input": condition}, {"action": "allow", "input": {"properties": {"ids": {}}}}
+    many: list[object] = ["1"] * 10
+    assert await action(TOOL, deny, ids=many) == "deny"
+    assert await action(TOOL, allow, {"action": "ask"}, ids=many) == "ask"
+    assert await action(TOOL, deny, ids=["1"], others=many) == "allow"  # the condition does not look there
+    typed = replace(TOOL, input_schema={"properties": {"ids": {"type": "array", "items": {"type": "string"}}}})
+    assert await action(typed, deny, ids=many) == "allow"
+
+
+@pytest.mark.parametrize("opts", [{}, "{}", {"force": "yes"}, '{"force": "yes"}', {"n": 1}])
+async def test_defaults_within_a_parameter_count_too(opts: object) -> None:
+    fields = {"force": {"type": "boolean", "default": True}, "n": {"type": "integer", "default": 1}}
+    schema = {"properties": {"opts": {"$ref": "#/$defs/Opts"}}, "$defs": {"Opts": {"properties": fields}}}
+    force = {"properties": {"force": {"const": True}}, "required": ["force"], "type": "object"}
+    entry, rule = replace(TOOL, input_schema=schema), {"properties": {"opts": force}, "required": ["opts"]}
+    assert await action(entry, {"action": "deny", "input": rule}, opts=opts) == "deny"
+    assert await action(entry, {"action": "deny", "input": rule}, opts={"force": "no"}) == "allow"
+
+
+async def test_a_schema_whose_defaults_have_no_end_is_compared_as_far_as_it_is_followed() -> None:
+    node = {"properties": {"left": {"$ref": "#/$defs/Node", "default": {}}}}
+    entry = replace(TOOL, input_schema={"properties": {"tree": {"$ref": "#/$defs/Node"}}, "$defs": {"Node": node}})
+    rule = {"properties": {"tree": {"required": ["left"]}}, "required": ["tree"]}
+    assert await action(entry, {"action": "deny", "input": rule}, tree={}) == "deny"
+    assert await action(entry, {"action": "deny", "input": rule}, other=1) == "allow"
 
 
 async def test_a_condition_that_cannot_be_compared_allows_nothing() -> None:
