@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.launch import load_time_environment
 
@@ -36,8 +37,11 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure() -> None:
-    """Collect no garbage while tests are collected: those objects live to the end."""
+    """Collect no garbage while tests are collected: those objects live to the end. No example of a property fails
+    because the machine is slow."""
     gc.disable()
+    settings.register_profile("any machine", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]))
+    settings.load_profile("any machine")
 
 
 @pytest.hookimpl(trylast=True)

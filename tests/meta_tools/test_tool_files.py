@@ -515,7 +515,7 @@ KEYS = "# - Available server keys: youtube, filesystem"
          ["# Error: dict value does not support field assignment", "# Hints:",
           '# - Use brackets: value["key"] = x.', KEYS, "# Place: line 2, column 1"]),
         ("print('a\\nb')\nresult = youtube.search('x')",
-         ["# Error: youtube.search: tools take their input by name: youtube.search(query, maxResults=None)", "# Hints:",
+         ["# Error: youtube.search: tools take their input by name: youtube.search(query=…, maxResults=None)", "# Hints:",
           "# - Mend the line shown.", KEYS, "# Place: line 2, column 10", "# Logs:", "# a", "# b"]),
         ("import os", ["# Error: 'import' not supported"]),
         ("result = isinstance(1, 2)",
