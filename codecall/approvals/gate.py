@@ -261,12 +261,13 @@ class CallGate(RunObserver):
 
     async def ask(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> None:
         """Return if a person allows a call that no rule is about: of code whose calls somebody has to look at first.
+        They see all of it as it is.
 
         Raises:
             ApprovalDeniedError: a person denies it.
             ApprovalRequiredError: nobody can be asked, or nobody answers.
         """
-        await self._ask(entry, arguments, 0)
+        await self._ask(entry, arguments, 0, is_code=True)
 
     async def answer(self, entry: CatalogEntry, asked: InputRequiredResult) -> InputResponses | None:
         """Pass the questions of a tool on to the client: forms with the names of the tool and its server, and requests
@@ -339,12 +340,17 @@ class CallGate(RunObserver):
         return partial(others.ask, asked_for)
 
     async def _ask(
-        self, entry: CatalogEntry, arguments: Mapping[str, object], rule: int, flow: FlowRuling = NO_FLOW
+        self,
+        entry: CatalogEntry,
+        arguments: Mapping[str, object],
+        rule: int,
+        flow: FlowRuling = NO_FLOW,
+        *,
+        is_code: bool = False,
     ) -> None:
-        if exceeds_chars(arguments, QUICK_CHARS):
-            masked, shown, digest = await to_thread.run_sync(describe_input, arguments)
-        else:
-            masked, shown, digest = describe_input(arguments)
+        describe = partial(describe_input, arguments, is_code=is_code)
+        large = exceeds_chars(arguments, QUICK_CHARS)
+        masked, shown, digest = await to_thread.run_sync(describe) if large else describe()
         identity, record = self._identity, self._current_record()
         sources = flow.sources if flow.action == "ask" else ()
         key, call = self._key(entry, sources), CallInput(arguments, digest)

@@ -17,7 +17,7 @@ from codecall.errors import CallKind
 from codecall.globs import display_name
 from codecall.jsonio.decode import canonical_digest, sha256
 from codecall.redaction.clean import well_formed
-from codecall.redaction.masking import Masker
+from codecall.redaction.masking import QuestionMasker
 from codecall.redaction.questions import quoted, visible
 
 MAX_SHOWN_CHARS: Final = 16_384
@@ -207,11 +207,17 @@ def _part(arguments: Mapping[str, object], names: tuple[str, ...]) -> dict[str, 
     return None if exceeds_chars(part, MAX_FIXED_CHARS) else part
 
 
-def describe_input(arguments: Mapping[str, object]) -> tuple[dict[str, Any], str, str]:
+def describe_input(arguments: Mapping[str, object], *, is_code: bool = False) -> tuple[dict[str, Any], str, str]:
     """The input of a call without credentials, the text of it that a person is shown, and the digest of the real one.
-    Takes a while for a large one: a matter for a thread."""
+    Takes a while for a large one: a matter for a thread.
+
+    Args:
+        arguments: The input.
+        is_code: Whether it is code, of which nothing is masked.
+    """
     text = well_formed(json.dumps(arguments, ensure_ascii=False))
-    masked = cast("dict[str, Any]", Masker().mask(json.loads(text), "", []))
+    data = cast("dict[str, Any]", json.loads(text))
+    masked = data if is_code else QuestionMasker().mask_input(data)
     return masked, shown_json(masked), canonical_digest(text)
 
 

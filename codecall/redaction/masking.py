@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final, cast
 
@@ -41,6 +41,11 @@ _RELATED = re.compile(
 )
 """Names of credentials that messages use for other things too."""
 _PLAIN_KEY = re.compile(r"[\w-]+")
+_FORMS = [rule.pattern for rule in PATTERNS if rule.name in ("json web token", "key of a known issuer")]
+_VALUE = re.compile(r"[A-Za-z0-9_.+/=-]+")
+"""What a credential is written with, and code that does anything is not."""
+_RANDOM = re.compile(r"(?=.*\d).*[A-Za-z0-9]{16}", re.ASCII)
+"""What a key of an issuer holds, and a name made of words (`sk-some-package`) does not."""
 _NAMES: Final = ("name", "key", "header")
 """Under which an object with a `value` says what that is: `{"name": "Authorization", "value": "…"}`."""
 
@@ -108,7 +113,10 @@ class Masker:
             for key, item in mapping.items():
                 below = f"{path}.{key}" if _PLAIN_KEY.fullmatch(key) else f"{path}[{key!r}]"
                 is_secret = self._is_secret(key) or (named and key == "value")
-                walked[visit(key, path, False)] = self._walk(item, below, visit, secret=is_secret, under=under)
+                shown = visit(key, path, False)
+                while shown in walked or (shown != key and shown in mapping):
+                    shown += "+"  # no key may hide another, not even one that is written like a mark
+                walked[shown] = self._walk(item, below, visit, secret=is_secret, under=under)
             return walked
         return value
 
@@ -139,6 +147,45 @@ class Masker:
 
     def _mark(self, secret: str) -> str:
         return f"{MARK}-{self._numbers.setdefault(secret, len(self._numbers) + 1)}"
+
+
+class QuestionMasker(Masker):
+    """Masks the credentials of what a person decides about, and nothing else: values under secret names that are
+    written as credentials are, keys of known issuers, and secrets of this process's environment. Keys, and what
+    could be code, stay: whoever writes an input could hide a part of it otherwise."""
+
+    def mask_input(self, arguments: Mapping[str, object]) -> dict[str, object]:
+        """An input without credentials; each mark says how long the credential is."""
+        taken = json.dumps(arguments)
+        credentials = sorted(filter(_VALUE.fullmatch, self._credentials), key=len, reverse=True)
+
+        def mark(secret: str) -> str:
+            number = self._numbers.get(secret, len(self._numbers) + 1)
+            while secret not in self._numbers and (f"{MARK}-{number}" in taken or number in self._numbers.values()):
+                number += 1
+            self._numbers[secret] = number
+            return f"{self._mark(secret)} ({len(secret)} characters)"
+
+        def replace(match: re.Match[str]) -> str:
+            is_credential = _VALUE.fullmatch(match[0]) and _RANDOM.match(match[0])
+            return mark(match[0]) if is_credential else match[0]
+
+        def walk(value: object, secret: bool) -> object:
+            if isinstance(value, str):
+                if secret and _VALUE.fullmatch(value):
+                    return mark(value)
+                for credential in credentials:
+                    value = value.replace(credential, mark(credential)) if credential in value else value
+                for pattern in _FORMS:
+                    value = pattern.sub(replace, value)
+                return value
+            if isinstance(value, list):
+                return [walk(item, secret) for item in cast("list[object]", value)]
+            if isinstance(value, dict):
+                return {key: walk(item, self._is_secret(key)) for key, item in cast("dict[str, object]", value).items()}
+            return value
+
+        return {key: walk(item, self._is_secret(key)) for key, item in arguments.items()}
 
 
 def _parse_json(text: str) -> list[object] | dict[str, object] | None:

@@ -195,9 +195,10 @@ async def test_a_name_that_no_tool_has_takes_the_others_nothing():
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_person_is_shown_the_calls_and_the_code_and_may_allow_it(mode: str):
     tube, person = Tube(approvals=[]), Person(ONCE)
-    code = 'youtube.search(query="x")\nresult = youtube.delete_video(id="1")'
+    code = 'token={"x": youtube.search(query="ghp_16C7e42F292c6912E7710c838347Ae178B4a")}\n'
+    code += 'result = youtube.delete_video(id="1")'
     assert await tube.run(code, person=person, mode=mode) == '{"result":"gone"}'
-    assert tube.done == ["search x", "delete 1"]
+    assert tube.done == ["search ghp_16C7e42F292c6912E7710c838347Ae178B4a", "delete 1"]
     (question,) = person.questions
     assert "Tool: executeToolCode" in question
     shown = json.loads(question.partition("Input:\n")[2])

@@ -211,12 +211,12 @@ def test_uris_are_masked() -> None:
 
 
 def test_errors_and_keys_are_masked() -> None:
-    entry = RecordedCall("tool", "x", {}, {"AKIAIOSFODNN7EXAMPLE": 1})
+    entry = RecordedCall("tool", "x", {}, {"AKIAIOSFODNN7EXAMPLE": 1, "masked-credential-1": 2})
     failed = RecordedCall(
         "tool", "x", {}, error={"code": "NO", "message": "refused: password=hunter2", "details": {"pwd": "p"}}
     )
     one, two = document(entry, failed)
-    assert one["value"] == {"masked-credential-1": 1}
+    assert one["value"] == {"masked-credential-1+": 1, "masked-credential-1": 2}
     assert two["error"]["message"] == "refused: password=masked-credential-2"
     assert two["masked"] == ["error.message", "error.details.pwd"]
 
