@@ -188,6 +188,11 @@ class CallGate(RunObserver):
             self._channel.recorded(self._identity.run_id, memory.unmatched)
 
     @property
+    def identity(self) -> RunIdentity:
+        """Whose run it is."""
+        return self._identity
+
+    @property
     def outlives_request(self) -> bool:
         """Whether the run goes on after its request has been answered with a question."""
         return CHANNEL.get() is not None
@@ -486,7 +491,7 @@ class CallGate(RunObserver):
             TimeoutError: none comes in time.
         """
         service = self._service
-        with service.wait(self._identity.run_id) as full, self._clock.stopped(), all_stopped(OUTER_CLOCKS.get()):
+        with service.wait(self._identity) as full, self._clock.stopped(), all_stopped(OUTER_CLOCKS.get()):
             if full:
                 if inspect.iscoroutine(answer):
                     answer.close()

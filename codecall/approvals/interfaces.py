@@ -41,7 +41,7 @@ class Approvals(Protocol):
         """Where the operator decides; None: nowhere."""
         ...
 
-    def wait(self, run_id: str) -> AbstractContextManager[str]:
+    def wait(self, run: RunIdentity) -> AbstractContextManager[str]:
         """Count a run as waiting; why there is no room for one more, empty if there is."""
         ...
 
@@ -53,3 +53,5 @@ class RunIdentity:
     run_id: str
     caller: str
     session: str
+    alone: bool
+    """Whether there are no other callers: over stdio, or in this process."""

@@ -13,7 +13,15 @@ from fastmcp import Context
 from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 
-from codecall.approvals.asking import Channel, RequestChannel, can_be_asked, can_elicit, can_sample, is_modern
+from codecall.approvals.asking import (
+    Channel,
+    RequestChannel,
+    can_be_asked,
+    can_elicit,
+    can_sample,
+    is_local,
+    is_modern,
+)
 from codecall.approvals.desk import Desk, default_folder
 from codecall.approvals.flows import FlowRules
 from codecall.approvals.gate import CallGate, follow_values
@@ -62,7 +70,7 @@ class ApprovalService:
         wait_s = max(options.wait_s, MAX_QUESTION_S)
         shared = WaitingRuns(store, wait_s) if store is not None else None
         self.rounds = RoundTrips(self.grants, shared, options.release_s)
-        self._waiting: Counter[str] = Counter()
+        self._waiting: Counter[RunIdentity] = Counter()
         """The number of open questions of each run that has some."""
 
     def can_ask(self, context: Context) -> bool:
@@ -84,7 +92,7 @@ class ApprovalService:
         others = _channel(context) if can_be_asked(context) else None
         channel = others if self.options.ask_client and can_elicit(context) else None
         session = await rate_limit_key("session", context, None)
-        identity = RunIdentity(run_id, client_key(context), session)
+        identity = RunIdentity(run_id, client_key(context), session, is_local(context))
         flow = follow_values(self.flows, script)
         return CallGate(self, context, identity, channel, clock, others=others, flow=flow, given=given, notes=notes)
 
@@ -150,18 +158,29 @@ class ApprovalService:
             await to_thread.run_sync(self.desk.close)
 
     @contextmanager
-    def wait(self, run_id: str) -> Generator[str]:
+    def wait(self, run: RunIdentity) -> Generator[str]:
         """Count a run as waiting; why there is no room for one more, empty if there is."""
-        if run_id not in self._waiting and len(self._waiting) >= self.options.max_waiting:
-            yield f"{self.options.max_waiting} runs wait for an answer already"
+        if run not in self._waiting and (full := self._full(run)):
+            yield full
             return
-        self._waiting[run_id] += 1
+        self._waiting[run] += 1
         try:
             yield ""
         finally:
-            self._waiting[run_id] -= 1
-            if not self._waiting[run_id]:
-                del self._waiting[run_id]
+            self._waiting[run] -= 1
+            if not self._waiting[run]:
+                del self._waiting[run]
+
+    def _full(self, run: RunIdentity) -> str:
+        most = self.options.max_waiting
+        free = most - len(self._waiting)
+        if free <= 0:
+            return f"{most} runs wait for an answer already"
+        own = sum(other.caller == run.caller for other in self._waiting)
+        # However many a caller has, as many are left for others.
+        if own < free or run.alone:
+            return ""
+        return f"{own} runs of this caller wait for an answer already, and the last {free} places are for others"
 
 
 def _desk(folder: Path) -> Desk:

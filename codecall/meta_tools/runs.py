@@ -240,7 +240,7 @@ async def run_observed(
     results = None if request.whole_result else caller_results(runtime, info.caller)
     blocks = partial(_block_store, broker)
     on_plan = partial(gate.plan, broker.find) if gate is not None else None
-    extractor = _extractor(runtime, context, info.run_id, clock)
+    extractor = _extractor(runtime, context, gate, clock)
     hooks = RunHooks(
         info.run_id, ObserverGroup(observers), memory, results, blocks, clock, on_plan, extractor=extractor
     )
@@ -267,16 +267,17 @@ async def run_observed(
     return result, store.content(result.blocks)
 
 
-def _extractor(runtime: Runtime, context: Context, run_id: str, clock: RunClock) -> RunExtractor | None:
+def _extractor(runtime: Runtime, context: Context, gate: CallGate | None, clock: RunClock) -> RunExtractor | None:
     """What answers `extract` in a run; None where nothing may."""
     options = runtime.options.extract
     if options is None:
         return None
     from codecall.extraction.extractor import RunExtractor  # few servers have it
 
-    if (approvals := runtime.approvals) is None:
+    approvals = runtime.approvals
+    if approvals is None or gate is None:
         return RunExtractor(options, None, clock)
-    return RunExtractor(options, approvals.model(context), clock, partial(approvals.wait, run_id))
+    return RunExtractor(options, approvals.model(context), clock, partial(approvals.wait, gate.identity))
 
 
 def _block_store(broker: Broker) -> BlockStore | None:

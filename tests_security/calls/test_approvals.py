@@ -243,6 +243,20 @@ async def test_a_stolen_state_is_worth_nothing_and_its_owner_still_answers() -> 
         assert (await Raw(owner).go_on(asked, SEND, ONCE))["result"] == "sent to ann"
 
 
+async def test_one_caller_leaves_places_for_the_questions_of_others() -> None:
+    tokens = {name: {"client_id": name, "sub": name, "scopes": []} for name in ("ann", "mallory")}
+    office = Office({"rules": "writes", "max_waiting": 4}, auth=StaticTokenVerifier(tokens=tokens))
+    async with (
+        asgi_server(office.server) as served,
+        served.client(auth="ann", mode=MODERN, elicitation_handler=Person(ONCE).answer) as other,
+        served.client(auth="mallory", mode=MODERN, elicitation_handler=Person(ONCE).answer) as hog,
+    ):
+        asked = [await Raw(hog).ask(SEND) for _ in range(4)]
+        assert [isinstance(answer, InputRequiredResult) for answer in asked] == [True, True, False, False]
+        assert "2 runs of this caller wait for an answer already" in asked[3]["error"]["message"]
+        assert isinstance(await Raw(other).ask(SEND), InputRequiredResult)
+
+
 async def test_two_requests_with_one_state_go_on_once() -> None:
     office = Office()
     async with office.client(Person(ONCE), mode=MODERN) as client:
