@@ -126,7 +126,8 @@ class Desk:
         """What a person has said of a call, which counts once; None while they have said nothing."""
         call_id = self._call_id(key, digest)
         body = self._read(file := self._file("decided", call_id), DECIDED_S)
-        if body is None or not _removed(file):
+        # Who may move a file may not make a decision about one call one about another.
+        if body is None or body.get("id") != call_id or not _removed(file):
             return None
         _removed(self._file("pending", call_id))
         match body.get("verdict"):
@@ -188,7 +189,7 @@ class Desk:
         """Say whether a call may be made; whether there is such a call."""
         if not _ID.fullmatch(call_id) or not self._file("pending", call_id).exists():
             return False
-        if not self._write("decided", call_id, {"verdict": verdict}):
+        if not self._write("decided", call_id, {"id": call_id, "verdict": verdict}):
             raise OSError(f"nothing can be written to {self._folder}")
         return _removed(self._file("pending", call_id))
 
@@ -217,6 +218,7 @@ class Desk:
         """What a file says; None if there is none, or it is too old, or not the operator's."""
         try:
             status = file.stat()
+            self._check_folders(file)
             check_private_file(file, status)
             if status.st_size > MAX_FILE_BYTES or (max_age_s and time.time() - status.st_mtime > max_age_s):
                 return None
@@ -232,12 +234,17 @@ class Desk:
         file = self._file(kind, name)
         try:
             make_private_folders(file.parent)
-            check_private_file(file.parent, file.parent.stat())
+            self._check_folders(file)
             write_private_file(file, json.dumps(body, ensure_ascii=True))
         except OSError as failure:
             logger.warning("approvals: %s cannot be written: %s", file, failure)
             return False
         return True
+
+    def _check_folders(self, file: Path) -> None:
+        """Refuse folders where others could put or move a file."""
+        for folder in (self._folder, file.parent):
+            check_private_file(folder, folder.stat())
 
 
 def in_thread(work: Callable[[T], None], about: T) -> None:

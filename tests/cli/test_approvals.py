@@ -107,6 +107,27 @@ async def test_a_decision_is_for_one_caller_and_input_and_files_of_others_are_no
     assert not any(text.startswith("send") for text in served.done)
 
 
+async def test_a_decision_counts_for_the_call_it_names_in_a_folder_of_this_user_alone(cli: CommandLine) -> None:
+    folder = cli.folder / "desk"
+    served = office(folder)
+    eve = SEND.replace("ann", "eve")
+    async with served.client() as client:
+        for script in (SEND, eve):
+            await run(client, script)
+        ids = {call["input"]["to"]: call["id"] for call in Desk(folder).pending()}
+        assert Desk(folder).decide(ids["ann"], "once")
+        decided = [folder / "decided" / f"{ids[to]}.json" for to in ("ann", "eve")]
+        decided[0].rename(decided[1])
+        assert (await run(client, eve))["error"]["code"] == "APPROVAL_REQUIRED"
+        decided[1].rename(decided[0])
+        for place in (folder, folder / "decided"):
+            place.chmod(0o777)
+            assert (await run(client, SEND))["error"]["code"] == "APPROVAL_REQUIRED"
+            place.chmod(0o700)
+        assert (await run(client, SEND))["status"] == "ok"
+    assert "send eve" not in served.done
+
+
 async def test_calls_of_a_gateway_that_runs_wait_where_the_command_looks(cli: CommandLine) -> None:
     server = Listed(cli.folder, "disk")
     server.say(tool("push", "Pushes"))
