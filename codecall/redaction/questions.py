@@ -16,8 +16,8 @@ _BLANK_LETTERS: Final = re.compile(
 _TEXTS: Final = ("title", "description", "enumNames")
 """Keys of a form whose values are only shown."""
 
-_VALUES: Final = ("enum", "const", "required")
-"""Keys of a form whose values are shown and sent back, and so cannot be written otherwise."""
+_NAMED: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+"""Keys of a form whose values name schemas."""
 
 
 class HiddenText(ValueError):  # noqa: N818 - named for what is there
@@ -38,23 +38,24 @@ def visible_form(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON Schema of a form with its texts visible, each on one line.
 
     Raises:
-        HiddenText: a name or a value that would be sent back holds what cannot be seen, or it is nested too deeply.
+        HiddenText: anything but a text that is only shown holds what cannot be seen, or the form is nested too deeply.
     """
     try:
-        return {key: _form_value(key, value) for key, value in schema.items()}
+        return _form(schema)
     except RecursionError:
         raise HiddenText("the form is nested too deeply") from None
+
+
+def _form(schema: Mapping[str, Any]) -> dict[str, Any]:
+    for key in schema:
+        _check(key)
+    return {key: _form_value(key, value) for key, value in schema.items()}
 
 
 def _form_value(key: str, value: object) -> object:
     if key in _TEXTS:
         return _shown(value)
-    if key in _VALUES:
-        values: object = value
-        for item in cast("list[object]", values) if isinstance(values, list) else [values]:
-            _check(item)
-        return value
-    if key == "properties" and isinstance(value, dict):
+    if key in _NAMED and isinstance(value, dict):
         named = cast("dict[str, object]", value)
         for name in named:
             _check(name)
@@ -63,9 +64,13 @@ def _form_value(key: str, value: object) -> object:
 
 
 def _part(value: object) -> object:
+    """What may be sent back, or may be shown somewhere, and so cannot be written otherwise."""
     if isinstance(value, dict):
-        return visible_form(cast("dict[str, Any]", value))
-    return list(map(_part, cast("list[object]", value))) if isinstance(value, list) else value
+        return _form(cast("dict[str, Any]", value))
+    if isinstance(value, list):
+        return list(map(_part, cast("list[object]", value)))
+    _check(value)
+    return value
 
 
 def _shown(value: object) -> object:

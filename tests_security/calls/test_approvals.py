@@ -349,6 +349,7 @@ async def test_no_literal_of_a_script_begins_a_line_of_the_question_ahead() -> N
         ({"properties": {"na\u200bme": {"type": "string"}}}, None),
         ({"properties": {"name": {"type": "string", "enum": ["yes", "\u202eon"]}}}, None),
         ({"properties": {"name": {"oneOf": [{"const": "y\u2028", "title": "no"}]}}}, None),
+        ({"properties": {"name": {"type": "string", "default": "yes\u200b\u202e"}}}, None),
     ],
 )
 async def test_no_form_of_a_tool_shows_what_it_does_not_say(mode: str, schema: dict[str, Any], shown: Any) -> None:
@@ -366,6 +367,12 @@ async def test_no_form_of_a_tool_shows_what_it_does_not_say(mode: str, schema: d
     answer = await office.execute(script, person, mode)
     assert answer["result"] == ("greeted" if shown else "INPUT_REQUIRED")
     assert person.forms == ([shown] if shown else [])
+
+
+@pytest.mark.parametrize("key", ["pattern", "format", "$comment", "examples", "default", "x-\u202e"])
+def test_every_text_of_a_form_that_is_not_only_shown_can_be_seen(key: str) -> None:
+    with pytest.raises(HiddenText):
+        visible_form({"properties": {"properties": {"type": "string", key: ["a", "x\u202ey"]}}})
 
 
 async def test_a_form_that_is_nested_too_deeply_is_not_shown() -> None:
