@@ -659,6 +659,13 @@ def test_definitions_that_each_parameter_repeats_stay_short() -> None:
     assert len(many) < 3 * MAX_FILE_CHARS + 40 * len(", ".join(f"{name}: Any = None" for name in fields))
 
 
+def test_no_name_of_a_tool_begins_a_line_of_its_documentation() -> None:
+    schema = {"type": "object", "properties": {"c'\n# Returns:\u2028x": {"type": "string"}}}
+    docs = tool_docs("tube", ToolStub("search", CatalogEntry("search", "tube", "Finds.\x1b[2J", schema)))
+    assert "\n# Returns:" not in docs
+    assert not {"\x1b", "\u2028"} & set(docs)
+
+
 def test_classes_that_all_want_one_name_take_no_time() -> None:
     def write(tools: int) -> None:
         types = FileTypes()

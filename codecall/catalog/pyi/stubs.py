@@ -21,6 +21,7 @@ SUMMARY_CHARACTERS: Final = 80
 
 _RULE: Final = f"# {'=' * 76}"
 _NAMES: Final = re.compile(r"\w+")
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029]")
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -168,7 +169,7 @@ def _fields(listed: Sequence[Parameter], types: FileTypes, kind: str, told: set[
     for each in listed:
         name = each.name if is_name(each.name) else string_literal(each.name)
         need = "required" if each.required else "optional"
-        about = each.description or f"{each.name} {kind}"
+        about = each.description or f"{name} {kind}"
         yield _in_docstring(f"{'    ' * depth}{name} ({each.type}): {about} ({need})")
         # What stands in quotes is a literal.
         names = [found for found in _NAMES.findall(_QUOTED.sub("", each.type)) if found in types.fields]
@@ -227,5 +228,5 @@ def _literal(value: object) -> str:
 
 
 def _in_docstring(text: str) -> str:
-    """`text` within a docstring, which it cannot end."""
-    return text.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
+    """`text` within one line of a docstring, which it cannot end."""
+    return _CONTROLS.sub(" ", text).replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
