@@ -31,6 +31,7 @@ LONG: dict[str, str] = {
     "codecall.sandbox.enclave": "the enclave and the runs that it has in flight",
     "codecall.approvals.gate": "every step of a call through the gate, and the texts of what keeps it from being made",
     "codecall.calls.broker": "one call from its rules to its value, and the task that it runs in",
+    "codecall.calls.blocks": "the blocks of one run: kept, looked up, and put into inputs for tools and for persons",
     "codecall.gateway.upstream.relay": "all that a server sends besides answers, and whom it may reach",
     "codecall.gateway.gateway": "the whole wiring of the gateway, from its options to the server that clients see",
     "codecall.calls.access": "every rule with its error, and the lookups of names by which scripts reach tools",
@@ -126,7 +127,8 @@ HOUSE = {
     "results": Row(f"{SHARED} catalog.inference", "fastmcp msgspec"),
     "calls": Row(f"{SHARED} catalog ratelimit telemetry", f"{MCP} anyio msgspec pydantic"),
     "approvals": Row(
-        f"{SHARED} approvals audit.recorder catalog.entries catalog.suggestions calls.clock calls.conversion",
+        f"{SHARED} approvals audit.recorder catalog.entries catalog.suggestions calls.blocks calls.clock"
+        " calls.conversion",
         f"{MCP} anyio jsonschema msgspec platformdirs referencing",
     ),
     "extraction.options": Row("option_base", "pydantic"),

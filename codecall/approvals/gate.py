@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import json
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
@@ -57,6 +58,7 @@ from codecall.approvals.request import (
 )
 from codecall.approvals.rounds import CHANNEL
 from codecall.approvals.rules import NO_RULE
+from codecall.calls.blocks import ResolvedInput
 from codecall.calls.clock import OUTER_CLOCKS, all_stopped
 from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.entries import CatalogEntry
@@ -197,8 +199,15 @@ class CallGate(RunObserver):
         """Whether the run goes on after its request has been answered with a question."""
         return CHANNEL.get() is not None
 
-    async def admit(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> None:
+    async def admit(
+        self, entry: CatalogEntry, arguments: Mapping[str, object], resolved: ResolvedInput | None = None
+    ) -> None:
         """Return if the call may be made now; it counts as made.
+
+        Args:
+            entry: What is called.
+            arguments: The input as the script wrote it.
+            resolved: It with the content of blocks; None if it has none.
 
         Raises:
             AccessDeniedError: a rule denies it.
@@ -206,7 +215,8 @@ class CallGate(RunObserver):
             ApprovalRequiredError: nobody can be asked, or nobody answers.
         """
         # Resources and prompts are only read; what is sent along with the request for them is a flow all the same.
-        ruling = await self._service.rules.ruling(entry, arguments) if entry.kind == "tool" else NO_RULE
+        sent = arguments if resolved is None else resolved.arguments
+        ruling = await self._service.rules.ruling(entry, sent) if entry.kind == "tool" else NO_RULE
         kind, name = call_kind(entry), entry.name
         if ruling.action == "deny":
             self._note(name, "denied", "rule", rule=ruling.rule)
@@ -221,7 +231,7 @@ class CallGate(RunObserver):
                 called=kind,
             )
         if "ask" in (ruling.action, flow.action):
-            await self._ask(entry, arguments, ruling.rule if ruling.action == "ask" else 0, flow)
+            await self._ask(entry, sent, ruling.rule if ruling.action == "ask" else 0, flow, resolved)
         if kind == "tool":
             _admitted.set(name)
 
@@ -350,12 +360,17 @@ class CallGate(RunObserver):
         arguments: Mapping[str, object],
         rule: int,
         flow: FlowRuling = NO_FLOW,
+        resolved: ResolvedInput | None = None,
         *,
         is_code: bool = False,
     ) -> None:
-        describe = partial(describe_input, arguments, is_code=is_code)
-        large = exceeds_chars(arguments, QUICK_CHARS)
+        readable = arguments if resolved is None else resolved.shown
+        describe = partial(describe_input, readable, is_code=is_code)
+        large = exceeds_chars(readable, QUICK_CHARS)
         masked, shown, digest = await to_thread.run_sync(describe) if large else describe()
+        if resolved is not None and resolved.data:
+            # A text that reads like what is shown of data is another input.
+            digest = sha256(json.dumps([digest, *resolved.data]))
         identity, record = self._identity, self._current_record()
         sources = flow.sources if flow.action == "ask" else ()
         key, call = self._key(entry, sources), CallInput(arguments, digest)

@@ -13,6 +13,7 @@ import asyncio
 import base64
 import hashlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from copy import copy
 from typing import Final, NamedTuple, Self, TypeAlias, cast
 
 import anyio.to_thread
@@ -73,6 +74,17 @@ class BlockInputError(Exception):
     """The input of a call has content blocks where or as often as they may not be; the text says so after "input"."""
 
 
+class ResolvedInput(NamedTuple):
+    """The input of a call with the content of blocks in place of what stands for them."""
+
+    arguments: dict[str, object]
+    """What the tool gets."""
+    shown: dict[str, object]
+    """The same for a person: of data its type, size and digest, as nobody can read it."""
+    data: tuple[str, ...] = ()
+    """Where data stands, and the reference of each."""
+
+
 class BlockKeeper:
     """Keeps the content blocks of one result, all that are no text, for the answer of `codecall:invoke`.
 
@@ -109,8 +121,9 @@ class BlockKeeper:
             self._admit(block, len(self.blocks))
             self.blocks.append(block)
 
-    async def resolve(self, arguments: dict[str, object], schema: JsonObject) -> None:
-        """Change nothing: an input of `codecall:invoke` has no references."""
+    async def resolve(self, arguments: dict[str, object], schema: JsonObject) -> ResolvedInput:  # noqa: ARG002
+        """The input as it is: one of `codecall:invoke` has no references."""
+        return ResolvedInput(arguments, arguments)
 
     def _admit(self, block: ContentBlock, count: int) -> None:
         size = len(_payload(block))
@@ -207,13 +220,13 @@ class BlockStore(BlockKeeper):
 
     # ------------------------------------------------------------------------------------------------- passing on
 
-    async def resolve(self, arguments: dict[str, object], schema: JsonObject) -> None:
-        """Put the content of blocks into the input of a call, in place of what stands for them. What a place gets is
+    async def resolve(self, arguments: dict[str, object], schema: JsonObject) -> ResolvedInput:
+        """The input of a call with the content of blocks in place of what stands for them. What a place gets is
         decided by the tool's schema: the block itself where it asks for an object or says nothing, a `data:` URI where
         it asks for a URI, else the text or base64 of the block.
 
         Args:
-            arguments: the input, which is changed.
+            arguments: the input, which is not changed.
             schema: the tool's input schema.
 
         Raises:
@@ -242,13 +255,32 @@ class BlockStore(BlockKeeper):
                 f"{self.limits.passed_bytes}, of which {self._passed_bytes} are used"
             )
         self._passed_bytes += size
-        root = SchemaNode(schema)
-        for slot, (block, prefix) in slots:
-            if prefix is not None:
-                content: object = prefix + _payload(block)
-            else:
-                content = _as_schema_asks(block, _place(root, slot.path), slot.path)
-            slot.container[slot.key] = content
+        return await self._with_content(arguments, slots, SchemaNode(schema))
+
+    async def _with_content(
+        self, arguments: dict[str, object], slots: Sequence[tuple[_Slot, _Found]], root: SchemaNode
+    ) -> ResolvedInput:
+        """The input with the content of blocks in these slots."""
+        if not slots:
+            return ResolvedInput(arguments, arguments)
+        sent, shown, data = _PartCopy(arguments), _PartCopy(arguments), list[str]()
+        summaries: dict[str, ContentBlock] = {}
+        for number, (slot, (block, prefix, reference)) in enumerate(slots, 1):
+            visible = block
+            if is_data(block):
+                if reference not in summaries:
+                    quick = len(_payload(block)) <= MAX_INLINE_CHARS
+                    text = _summary(block) if quick else await anyio.to_thread.run_sync(_summary, block)
+                    summaries[reference] = _with_payload(block, text)
+                visible = summaries[reference]
+                data.append(f"{slot.path!r} {reference}")
+            place = _place(root, slot.path)
+            for target, content in ((sent, block), (shown, visible)):
+                value = _as_schema_asks(content, place, slot.path) if prefix is None else prefix + _payload(content)
+                target.put(slot.path, value)
+            if number % VALUES_PER_PAUSE == 0:
+                await asyncio.sleep(0)
+        return ResolvedInput(sent.root, shown.root, tuple(data))
 
     def _find(self, value: object) -> _Found | None:
         """The block that a value of an input stands for, if it does."""
@@ -257,24 +289,25 @@ class BlockStore(BlockKeeper):
                 return None
             prefix, block = value[:-_REFERENCE_CHARS], self._blocks.get(value[-_REFERENCE_CHARS:])
             if block is not None and (not prefix or (prefix.startswith("data:") and prefix.endswith(_DATA_URI_END))):
-                return _Found(block, prefix)
+                return _Found(block, prefix, value[-_REFERENCE_CHARS:])
             raise BlockInputError("has the reference of a content block inside a longer text, where it means nothing")
         if not isinstance(value, dict):
             return None
         members = cast("dict[str, object]", value)
         reference = members.get("ref")
         block = self._blocks.get(reference) if isinstance(reference, str) else None
-        if block is None:
+        if block is None or not isinstance(reference, str):
             return None
         if own := members.keys() - _HANDLE_KEYS:
             raise BlockInputError(f"has a content block with a member of its own, '{min(own):.100}'")
-        return _Found(block, None)
+        return _Found(block, None, reference)
 
 
 class _Found(NamedTuple):
     block: ContentBlock
     prefix: str | None
     """What stands before its content in a text; None for an object, of which the schema decides."""
+    reference: str
 
 
 _Path: TypeAlias = tuple[str | int, ...]
@@ -283,9 +316,6 @@ _Path: TypeAlias = tuple[str | int, ...]
 class _Slot(NamedTuple):
     """Where a value stands in an input."""
 
-    container: dict[str | int, object]
-    """An array is written to by number as an object is by name."""
-    key: str | int
     value: object
     path: _Path
 
@@ -295,7 +325,31 @@ def _slots(container: object, path: _Path) -> Iterator[_Slot]:
     items = cast("dict[str | int, object]", container)
     pairs = items.items() if isinstance(container, dict) else enumerate(cast("list[object]", container))
     for key, value in pairs:
-        yield _Slot(items, key, value, (*path, key))
+        yield _Slot(value, (*path, key))
+
+
+class _PartCopy:
+    """A copy of an input of which only what is changed is copied.
+
+    Args:
+        arguments: The input.
+    """
+
+    def __init__(self, arguments: dict[str, object]) -> None:
+        self.root = dict(arguments)
+        self._copies: dict[_Path, dict[str | int, object]] = {(): cast("dict[str | int, object]", self.root)}
+        """An array is written to by number as an object is by name."""
+
+    def put(self, path: _Path, value: object) -> None:
+        """Put a value where `path` leads."""
+        container = self._copies[()]
+        for length in range(1, len(path)):
+            inner = self._copies.get(path[:length])
+            if inner is None:
+                inner = copy(cast("dict[str | int, object]", container[path[length - 1]]))
+                self._copies[path[:length]] = container[path[length - 1]] = inner
+            container = inner
+        container[path[-1]] = value
 
 
 async def _references(text: str) -> AsyncIterator[str]:
@@ -348,15 +402,29 @@ def _payload(block: ContentBlock) -> str:
 
 
 def _without_payload(block: ContentBlock) -> bytes:
-    """All of a block but its content."""
+    """All of a block but its content; all of a link."""
+    return repr(_with_payload(block, "").model_dump(mode="json", exclude_none=True)).encode("utf-8", "surrogatepass")
+
+
+def _with_payload(block: ContentBlock, payload: str) -> ContentBlock:
+    """A block with other content; a link as it is."""
     if isinstance(block, ImageContent | AudioContent):
-        block = block.model_copy(update={"data": ""})
-    elif isinstance(block, TextContent):
-        block = block.model_copy(update={"text": ""})
-    elif isinstance(block, EmbeddedResource):
+        return block.model_copy(update={"data": payload})
+    if isinstance(block, TextContent):
+        return block.model_copy(update={"text": payload})
+    if isinstance(block, EmbeddedResource):
         field = "blob" if isinstance(block.resource, BlobResourceContents) else "text"
-        block = block.model_copy(update={"resource": block.resource.model_copy(update={field: ""})})
-    return repr(block.model_dump(mode="json", exclude_none=True)).encode("utf-8", "surrogatepass")
+        return block.model_copy(update={"resource": block.resource.model_copy(update={field: payload})})
+    return block
+
+
+def _summary(block: ContentBlock) -> str:
+    """What a person is shown in place of a block's data."""
+    try:
+        content = base64.b64decode(_payload(block), validate=True)
+    except ValueError:
+        content = _payload(block).encode("utf-8", "surrogatepass")
+    return f"{_mime_type(block)}, {len(content):,} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}"
 
 
 def _mime_type(block: ContentBlock) -> str:

@@ -27,7 +27,7 @@ from mcp import MCPError
 from mcp_types import InputRequest, InputRequiredResult, InputResponses
 
 from codecall.calls.access import AccessPolicy, ComponentLookup, RequestNamespaces, ToolLookup
-from codecall.calls.blocks import BlockInputError, BlockKeeper, BlocksTooLarge
+from codecall.calls.blocks import BlockInputError, BlockKeeper, BlocksTooLarge, ResolvedInput
 from codecall.calls.clock import CallClock
 from codecall.calls.conversion import (
     ValueTooLarge,
@@ -62,6 +62,9 @@ T = TypeVar("T")
 
 AnswerQuestions = Callable[[CatalogEntry, InputRequiredResult], Awaitable[InputResponses | None]]
 """Gives a person's answers to the questions of a tool; None if there are none."""
+
+Gate = Callable[[CatalogEntry, Mapping[str, object], ResolvedInput | None], Awaitable[None]]
+"""Is given what is called, the input as a script wrote it, and that with the content of blocks, if it may have some."""
 
 MAX_ROUNDS: Final = 10
 """How often a tool may answer one call with questions; clients allow as many."""
@@ -98,7 +101,7 @@ class Broker:
         components: the resources and prompts this caller can see; without it there are none.
         on_result: called with each tool's entry and the JSON text of its value. It must not fail.
         create_blocks: creates the store of content blocks, once there are some; without it none are kept.
-        gate: called with the entry and the input of each call before it is made; raises what keeps it from being made.
+        gate: called before each call is made; raises what keeps it from being made.
         questions: called with the questions that a tool answers with; gives the answers, or None if there are none.
         clock: of the run; stands still while a tool has something asked at the client.
     """
@@ -118,7 +121,7 @@ class Broker:
         components: ComponentLookup | None = None,
         on_result: Callable[[CatalogEntry, str], None] | None = None,
         create_blocks: Callable[[], BlockKeeper] | None = None,
-        gate: Callable[[CatalogEntry, Mapping[str, object]], Awaitable[None]] | None = None,
+        gate: Gate | None = None,
         questions: AnswerQuestions | None = None,
         clock: RunClock | None = None,
     ) -> None:
@@ -264,12 +267,16 @@ class Broker:
         entry = await self._access.admit(name)
         self.used_components.add(("tool", name))
         check_nesting(entry)
+        # Before the gate: rules and persons decide about what the tool gets.
+        if self.blocks is not None:
+            resolved = await self._resolve_blocks(self.blocks, arguments, entry)
+        else:
+            resolved = ResolvedInput(arguments, arguments)
         if self._gate is not None:
-            await self._gate(entry, arguments)
+            await self._gate(entry, arguments, resolved)
+        arguments = resolved.arguments
         # The version that was listed is the one that is called: left open, FastMCP looks for another where the highest
         # is disabled, and finds the listing in which this plugin hides the tools.
-        if self.blocks is not None:
-            await self._resolve_blocks(self.blocks, arguments, entry)
         request = call_tool(self._server, entry.name, arguments, _version(entry.version))
         result = await self._result(request, entry, arguments)
         wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
@@ -283,7 +290,7 @@ class Broker:
         entry = replace(resource.entry, name=uri, kind="resource")
         check_nesting(entry)
         if self._gate is not None:
-            await self._gate(entry, {"uri": uri})
+            await self._gate(entry, {"uri": uri}, None)
         request = self._server.read_resource(resource.uri, version=_version(resource.version))
         result: ResourceResult = await self._result(request, entry, {})
         blocks = self._blocks_for(any(isinstance(item.content, bytes) for item in result.contents))
@@ -294,7 +301,7 @@ class Broker:
         self.used_components.add(("prompt", name))
         check_nesting(entry)
         if self._gate is not None:
-            await self._gate(entry, arguments)
+            await self._gate(entry, arguments, None)
         texts = {key: value if isinstance(value, str) else _json(value) for key, value in arguments.items()}
         request = self._server.render_prompt(entry.name, texts, version=_version(entry.version))
         result: PromptResult = await self._result(request, entry, texts)
@@ -321,10 +328,12 @@ class Broker:
         self.blocks = self.blocks or self._create_blocks()
         return self.blocks
 
-    async def _resolve_blocks(self, blocks: BlockKeeper, arguments: dict[str, object], entry: CatalogEntry) -> None:
-        """Put the content of blocks into an input in place of what stands for them."""
+    async def _resolve_blocks(
+        self, blocks: BlockKeeper, arguments: dict[str, object], entry: CatalogEntry
+    ) -> ResolvedInput:
+        """An input with the content of blocks in place of what stands for them."""
         try:
-            await blocks.resolve(arguments, entry.input_schema)
+            return await blocks.resolve(arguments, entry.input_schema)
         except BlockInputError as failure:
             raise InvalidInputError(
                 f"The input of {entry_label(entry)} {failure}",

@@ -5,14 +5,25 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
 from fastmcp import Context
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.tests import asgi_server
 from mcp import MCPError
-from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
+from mcp_types import (
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    EmbeddedResource,
+    ImageContent,
+    InputRequiredResult,
+    TextResourceContents,
+    ToolAnnotations,
+)
 
 from codecall import ApprovalRequest, Decision
 from codecall.approvals import rounds
@@ -115,6 +126,45 @@ async def test_an_input_with_one_more_key_or_another_type_is_another_input() -> 
     digests = {describe_input(value)[2] for value in ({"a": 1}, {"a": 1, "b": None}, {"a": "1"}, {"a": True}, {"A": 1})}
     assert len(digests) == 5
     assert describe_input({"a": 1, "b": 2})[2] == describe_input({"b": 2, "a": 1})[2]
+
+
+async def test_rules_and_persons_decide_about_the_content_of_a_block_and_not_about_its_reference() -> None:
+    everybody = {"properties": {"to": {"const": "all"}}, "required": ["to"]}
+    deny = {"tools": ["send"], "input": everybody, "action": "deny"}
+    office, person = Office([deny, {"tools": ["send"], "action": "ask"}]), Person(ONCE)
+
+    @office.server.tool
+    def file(name: str) -> ToolResult:
+        """A file."""
+        if name == "logo":
+            return ToolResult(content=[ImageContent(type="image", data="aGVsbG8=", mime_type="image/png")])
+        text = TextResourceContents(uri="file:///x.txt", mime_type="text/plain", text=name)
+        return ToolResult(content=[EmbeddedResource(type="resource", resource=text)])
+
+    script = "const [{ref}] = await callTool('file', codecallContext); return callTool('send', {to: ref})"
+    assert (await office.execute(script, person, context={"name": "all"}))["error"]["code"] == "ACCESS_DENIED"
+    assert (await office.execute(script, person, context={"name": "mallory"}))["status"] == "ok"
+    assert '"to": "mallory"' in person.questions[-1]
+    assert (await office.execute(script, person, context={"name": "logo"}))["status"] == "ok"
+    assert f"image/png, 5 bytes, SHA-256 {sha256(b'hello').hexdigest()}" in person.questions[-1]
+    assert office.done == ["send mallory", "send aGVsbG8="]
+
+
+async def test_a_text_that_reads_like_what_is_shown_of_data_is_another_input() -> None:
+    office, person = Office(), Person(SAME_IN_SESSION, STOP)
+
+    @office.server.tool(annotations=ToolAnnotations(read_only_hint=True))
+    def logo() -> ToolResult:
+        """A picture."""
+        return ToolResult(content=[ImageContent(type="image", data="aGVsbG8=", mime_type="image/png")])
+
+    shown = f"image/png, 5 bytes, SHA-256 {sha256(b'hello').hexdigest()}"
+    async with office.client(person) as client:
+        sends = "const [{ref}] = await callTool('logo', {}); return callTool('send', {to: ref})"
+        assert (await run(client, sends))["status"] == (await run(client, sends))["status"] == "ok"
+        answer = await run(client, f"return callTool('send', {{to: '{shown}'}})")
+    assert answer["error"]["code"] == "APPROVAL_DENIED"
+    assert len(person.questions) == 2
 
 
 async def test_grants_expire_and_their_number_is_bounded() -> None:
