@@ -422,7 +422,10 @@ class CallGate(RunObserver):
             self._open.pop(id(request), None)
 
     def _key(self, entry: CatalogEntry, sources: Sequence[str] = ()) -> GrantKey:
-        version = schema_version(entry.name, entry.version, entry.input_schema, entry.description, sources)
+        # Its server is named, too: another one may come to offer a tool that looks the same.
+        version = schema_version(
+            entry.name, entry.version, entry.input_schema, entry.description, [f"server {entry.server}", *sources]
+        )
         identity = self._identity
         return GrantKey(identity.caller, identity.session, identity.run_id, entry.name, version)
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from fastmcp import Context
+from fastmcp import Context, FastMCP
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.tests import asgi_server
@@ -120,6 +120,26 @@ async def test_a_tool_that_has_changed_is_asked_for_again() -> None:
         office.server.local_provider.remove_tool("send")
         office.server.tool(send)
         assert (await run(client, "return callTool('send', {to: 'x'})"))["error"]["code"] == "APPROVAL_DENIED"
+
+
+async def test_a_tool_of_the_same_name_of_another_server_is_asked_for_again() -> None:
+    office, person = Office(), Person(SAME_IN_SESSION, STOP)
+
+    def pay(to: str) -> str:
+        """Pay."""
+        return f"paid {to}"
+
+    def mount(name: str, tool: str) -> None:
+        server = FastMCP[Any](name)
+        server.tool(pay, name=tool)
+        office.server.mount(server, namespace=name)
+
+    mount("bank_eu", "pay")
+    async with office.client(person) as client:
+        assert (await run(client, "return callTool('bank_eu_pay', {to: 'x'})"))["status"] == "ok"
+        office.server.providers.pop()
+        mount("bank", "eu_pay")
+        assert (await run(client, "return callTool('bank_eu_pay', {to: 'x'})"))["error"]["code"] == "APPROVAL_DENIED"
 
 
 async def test_an_input_with_one_more_key_or_another_type_is_another_input() -> None:
