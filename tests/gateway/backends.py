@@ -132,10 +132,10 @@ def is_alive(pid: int) -> bool:
     """Whether there is such a process, and it has not ended."""
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        status = Path(f"/proc/{pid}/stat")
+        return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    status = Path(f"/proc/{pid}/stat")
-    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 async def wait_until(condition: Any, seconds: float = 5.0) -> None:
