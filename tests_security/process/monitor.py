@@ -80,5 +80,5 @@ def running(pid: int) -> bool:
         return (
             not state.parent.parent.joinpath("self").exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
         )
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
