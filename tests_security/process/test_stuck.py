@@ -44,7 +44,7 @@ async def test_the_watchdog_ends_it(impatient: Enclave, canaries: Canaries, prog
         assert result.error.message == f"Script execution timed out after {TIMEOUT_MS}ms"
         assert result.stats.script_ms >= TIMEOUT_MS
     assert canaries.leaked(result) == []
-    assert (await impatient.execute("return 1 + 1")).value == 2
+    assert (await impatient.execute("return 1 + 1", config={"timeout_ms": 2_000})).value == 2
 
 
 async def test_a_regular_expression_that_tries_without_end_is_named_as_a_cause(impatient: Enclave):
