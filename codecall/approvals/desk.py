@@ -53,7 +53,7 @@ Verdict = Literal["once", "session", "deny"]
 """What a person says of a call: it may be made once, or all with its input in the session, or not."""
 
 
-def quoted(argument: str) -> str:
+def shell_quoted(argument: str) -> str:
     """An argument as the shell of this machine takes it."""
     return subprocess.list2cmdline([argument]) if os.name == "nt" else shlex.quote(argument)
 
@@ -103,7 +103,7 @@ class Desk:
     @property
     def path(self) -> str:
         """The path of the folder as a command takes it; empty where commands find it by themselves."""
-        return "" if self._process else quoted(str(self._folder.absolute()))
+        return "" if self._process else shell_quoted(str(self._folder.absolute()))
 
     def hint(self, call_id: str, path: str) -> str:
         """What to do so that a call may be made.

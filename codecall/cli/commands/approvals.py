@@ -31,7 +31,7 @@ def approvals(
     A call that is allowed may be made once, or with `allow-session` as often as the session makes it with that input,
     when the client runs its script again (`resumeFrom`).
     """
-    from codecall.approvals.desk import Desk, default_folder, quoted
+    from codecall.approvals.desk import Desk, default_folder, shell_quoted
     from codecall.cli.output import Output
 
     if folder is not None and not (folder := folder.expanduser()).is_dir():
@@ -56,7 +56,7 @@ def approvals(
             output.note("No call waits for a decision, and nothing is allowed in advance.")
         return
     if not ids:
-        said = f" --folder {quoted(str(folder))}" if folder is not None else ""
+        said = f" --folder {shell_quoted(str(folder))}" if folder is not None else ""
         raise CodeCallError(f"{action}: which? `codecall approvals{said}` lists the ids", code="USAGE")
     verdicts: dict[str, Verdict] = {"allow": "once", "allow-session": "session", "deny": "deny"}
     done: list[dict[str, Any]] = []
