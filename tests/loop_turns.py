@@ -1,9 +1,11 @@
-"""Counts how often other tasks had a turn of the event loop while something was done."""
+"""How often other tasks had a turn of the event loop while something was done, and how much work one turn was."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,3 +37,44 @@ def count_loop_turns() -> Iterator[LoopTurns]:
     finally:
         task.cancel()
         sys.setswitchinterval(interval)
+
+
+class LongestTurn:
+    """The most work of one turn of the event loop."""
+
+    work = 0.0
+    """In units of `_unit_s`, which a slow machine and a fast one need as often. Known once the block has ended."""
+
+
+@contextmanager
+def longest_turn() -> Iterator[LongestTurn]:
+    """Within this context the processor time of each callback of the event loop is measured. What the garbage
+    collector finds of what was there before counts nothing."""
+    longest, run = LongestTurn(), asyncio.Handle._run
+    unit, most = _unit_s(), 0.0
+
+    def measured(handle: asyncio.Handle) -> None:
+        nonlocal most
+        began = time.thread_time()
+        run(handle)
+        most = max(most, time.thread_time() - began)
+
+    gc.collect()
+    gc.freeze()
+    asyncio.Handle._run = measured  # type: ignore[method-assign]
+    try:
+        yield longest
+    finally:
+        asyncio.Handle._run = run  # type: ignore[method-assign]
+        gc.unfreeze()
+        longest.work = most / unit
+
+
+def _unit_s() -> float:
+    """Processor time, in seconds, of adding up the squares of 100,000 numbers: the least of five times."""
+    times: list[float] = []
+    for _ in range(5):
+        began = time.thread_time()
+        sum(number * number for number in range(100_000))
+        times.append(time.thread_time() - began)
+    return min(times)

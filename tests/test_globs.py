@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import time
 
 import pytest
 from hypothesis import example, given, settings
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 
 from codecall.globs import MAX_DISPLAY_NAME, MAX_GLOB_CHARS, MAX_NAME_CHARS, Patterns, display_name, is_glob
 from codecall.meta_tools.execute import MAX_ALL_GLOBS_CHARS
+from tests.work import python_steps
 
 names = st.text("ab-:[!]*?\u00e9\n", max_size=12)
 
@@ -58,18 +58,16 @@ HOSTILE = {
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_no_globs_of_a_call_hold_the_event_loop(case: str) -> None:
-    """All the globs one call may give, against the longest name, take less than 5 ms; taking them apart no more."""
+    """All the globs one call may give, against the longest name: some 5 ms at most; taking them apart no more."""
     name, globs = HOSTILE[case]
     assert sum(map(len, globs)) <= MAX_ALL_GLOBS_CHARS
     assert max(map(len, globs)) <= MAX_GLOB_CHARS
-    best = [1.0, 1.0]
-    for last in "0123":
-        started = time.thread_time()
-        patterns = Patterns(globs)
-        apart = time.thread_time()
-        assert not patterns.matches(name[:-1] + last)
-        best = [min(best[0], apart - started), min(best[1], time.thread_time() - apart)]
-    assert max(best) < 0.005, best
+    patterns = Patterns([])
+    steps_apart = python_steps(lambda: patterns.__init__(globs))  # type: ignore[misc]
+    matches: list[bool] = []
+    steps = python_steps(lambda: matches.append(patterns.matches(name)))
+    assert matches == [False]
+    assert max(steps_apart, steps) < 130_000
 
 
 def test_long_names_are_shortened_with_a_mark() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import Any
 
 import anyio
@@ -13,6 +12,7 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import MAX_HINT, WorkerError
 from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.host import pipe, preflight
+from tests.loop_turns import LongestTurn, longest_turn
 from tests_security.wire.conftest import ReplaceWorker
 from tests_security.wire.hostile import PLAIN, WELL_BEHAVED
 from tests_security.wire.violations import VIOLATIONS, Violation
@@ -21,8 +21,8 @@ SCRIPT = "return 1"
 
 STATUSES = {"SYNTAX_ERROR": "syntax_error", "TIMEOUT": "timeout", "WORKER_TIMEOUT": "timeout"}
 
-HELD_UP_S = 10.0
-"""Held up for longer than this, the event loop hangs: a machine with other things to do is no reason. Seconds."""
+MOST_WORK = 60
+"""Work of one turn of the event loop, see `LongestTurn`: some 0.3 seconds."""
 
 
 PATIENT: dict[str, Any] = {"timeout_ms": 3_000, "pool": PLAIN | {"startup_timeout_ms": 5_000}}
@@ -37,33 +37,19 @@ def has_ended(pid: int) -> bool:
     return False
 
 
-class Lag:
-    """The longest time during which the event loop ran nothing else."""
-
-    def __init__(self) -> None:
-        self.worst = 0.0
-
-    async def __call__(self) -> None:
-        last = time.perf_counter()
-        while True:
-            await anyio.sleep(0.001)
-            now = time.perf_counter()
-            self.worst, last = max(self.worst, now - last), now
-
-
 def tool(name: str, arguments: dict[str, Any]) -> object:
     """`big` gives 100 kB, more than an unread pipe takes after a few; everything else 1."""
     return "x" * 100_000 if name == "big" else 1
 
 
-async def run_attack(program: str, replace_worker: ReplaceWorker, **options: Any) -> tuple[ExecutionResult, Lag]:
+async def run_attack(
+    program: str, replace_worker: ReplaceWorker, **options: Any
+) -> tuple[ExecutionResult, LongestTurn]:
     """The result of a script given to a worker that runs `program`; nothing of which is left behind."""
     replace_worker(program)
-    lag = Lag()
     limits = {"timeout_ms": 250, "pool": PLAIN | {"startup_timeout_ms": 600}} | options
-    async with Enclave("secure", **limits) as enclave, anyio.create_task_group() as group:
-        group.start_soon(lag)
-        with anyio.fail_after(60):
+    async with Enclave("secure", **limits) as enclave:
+        with anyio.fail_after(60), longest_turn() as turn:
             # The context fills more than a pipe's buffer, which shows who does not read.
             result = await enclave.execute(SCRIPT, tool_handler=tool, context={"filling": "x" * 300_000})
         left = enclave.pool.pids()
@@ -74,9 +60,8 @@ async def run_attack(program: str, replace_worker: ReplaceWorker, **options: Any
             after = await enclave.execute(SCRIPT)
         assert after.value == 1, after
         left += enclave.pool.pids()
-        group.cancel_scope.cancel()
     assert all(has_ended(pid) for pid in left)
-    return result, lag
+    return result, turn
 
 
 def broken(result: ExecutionResult) -> bool:
@@ -98,14 +83,14 @@ async def test_a_worker_that_has_been_taken_over(
     patient = {} if violation.code in ("TIMEOUT", "WORKER_TIMEOUT", "WORKER_STARTUP_FAILED") else PATIENT
     if patient:
         monkeypatch.setattr(pipe, "UNREAD_MS", 20_000)
-    result, lag = await run_attack(violation.program, replace_worker, **patient)
+    result, turn = await run_attack(violation.program, replace_worker, **patient)
     assert result.error is not None, result
     assert result.error.code == violation.code, result
     status = STATUSES.get(result.error.code, "runtime_error")
     assert result.status == status
     assert result.logs == ()
     assert len(str(result.error.as_dict())) < 40_000
-    assert lag.worst < HELD_UP_S
+    assert turn.work < MOST_WORK
 
 
 def test_titles_are_unique() -> None:

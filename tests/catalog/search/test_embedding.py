@@ -32,6 +32,7 @@ from codecall.catalog.search.vectors import VectorCache
 from codecall.errors import CodeCallError
 from codecall.options import SearchOptions
 from tests.catalog.catalog import CATALOG, tool
+from tests.work import python_steps
 
 STATIC = SearchOptions(strategy="hybrid", model_name="wordllama")
 ALL = np.arange(len(CATALOG), dtype=np.int32)
@@ -325,7 +326,7 @@ slow.started.wait()
     subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
 
 
-def test_ten_thousand_tools_are_scored_in_milliseconds(model: Watched):
+def test_no_step_of_python_is_taken_for_each_of_ten_thousand_tools(model: Watched):
     ranker = ranker_of(model)
     known = model.passages(["a", "list users", "delete an order"])[1:]
     model.passages = lambda texts: np.tile(known, (len(texts) // 2 + 1, 1))[: len(texts)]  # type: ignore[method-assign]
@@ -333,9 +334,5 @@ def test_ten_thousand_tools_are_scored_in_milliseconds(model: Watched):
     ranker.add(range(10_000), entries)
     view = np.arange(10_000, dtype=np.int32)
     ranker.encode_queries(["list users"])
-    times: list[float] = []
-    for _ in range(50):
-        began = time.perf_counter()
-        ranker.scores(view, "list users")
-        times.append(time.perf_counter() - began)
-    assert min(times) < 0.003
+    steps = python_steps(lambda: ranker.scores(view, "list users"))
+    assert steps < 200
