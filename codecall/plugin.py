@@ -39,9 +39,9 @@ from codecall.errors import OptionsError
 from codecall.meta_tools.base import MetaTool, Runtime, separator_for
 from codecall.meta_tools.execute import ExecuteTool
 from codecall.meta_tools.runtime import (
+    Asking,
     ToolSet,
     changed_options,
-    create_approvals,
     create_enclave_pool,
     create_search_index,
 )
@@ -133,16 +133,25 @@ class CodeCallPlugin(CatalogTransform):
         observed = options.observed_output
         observations = OutputObserver(observed) if observed.enabled else None
         audit = Audit(options.audit)
-        approvals = create_approvals(options, audit)
+        asking = self._asking = Asking(options, audit)
         stored = [observations] if observations is not None and observed.store else []
-        self._flushing = LifespanFlush(*([approvals] if approvals is not None else []), audit, *stored)
+        self._flushing = LifespanFlush(asking, audit, *stored)
         results = ResultService(options.results) if options.results.enabled else None
         self._results = ResultResources(results) if results is not None else None
         enclaves = create_enclave_pool(options, self._lifetime, telemetry)
         index = create_search_index(options.embedding)
         self._now = ToolSet.from_runtime(
             Runtime(
-                options, self.view, self._runtime, enclaves, index, telemetry, audit, observations, results, approvals
+                options,
+                self.view,
+                self._runtime,
+                enclaves,
+                index,
+                telemetry,
+                audit,
+                observations,
+                results,
+                asking.service,
             )
         )
         self._composites = self._read_composites(options)
@@ -261,7 +270,8 @@ class CodeCallPlugin(CatalogTransform):
     @property
     def grants(self) -> Grants | None:
         """The calls that persons have allowed in advance, to list and to revoke; None where nothing asks a person."""
-        approvals = self._now.runtime.approvals
+        asks = self.options.approvals is not None or self.options.flows
+        approvals = self._now.runtime.approvals if asks else None
         return approvals.grants if approvals is not None else None
 
     @property
@@ -295,8 +305,7 @@ class CodeCallPlugin(CatalogTransform):
                     return
             else:
                 new = await old.with_options(self._lifetime, changed)
-                if old.runtime.approvals is None and (asking := new.runtime.approvals) is not None:
-                    self._flushing.add_first(asking.rounds)
+                self._asking.prepare(changed)  # composite tools may be the first that ask
                 self._now, self._composites = new, composites
                 await self._lifetime.retire(old.runtime.enclaves)
         for notifier in tuple(self._notifiers):

@@ -24,7 +24,7 @@ from codecall.composite.reading import DefinitionSource, read_definitions
 from codecall.composite.scripts.tool import ScriptFileTool
 from codecall.composite.tool import CompositeTool, WorkflowTool
 from codecall.meta_tools.base import Runtime
-from codecall.meta_tools.runtime import create_approvals, create_enclave_pool, create_search_index
+from codecall.meta_tools.runtime import Asking, create_enclave_pool, create_search_index
 from codecall.options import PluginOptions
 from codecall.server.lifespan import EnclaveLifespan
 from codecall.telemetry.spans import Telemetry
@@ -131,7 +131,7 @@ class CompositeTools(Provider):
         telemetry = Telemetry(enabled=built.telemetry)
         audit = Audit(built.audit)
         # Its tools may ask, whether or not a rule does.
-        approvals = create_approvals(built.model_copy(update={"composite_tools": sources}), audit)
+        self._asking = Asking(built.model_copy(update={"composite_tools": sources}), audit)
         lifetime = EnclaveLifespan()
         self._runtime = Runtime(
             built,
@@ -141,7 +141,7 @@ class CompositeTools(Provider):
             create_search_index(built.embedding),
             telemetry,
             audit,
-            approvals=approvals,
+            find_approvals=self._asking.service,
         )
         self._read = partial(
             CompositeToolSet,
@@ -158,8 +158,7 @@ class CompositeTools(Provider):
         try:
             yield
         finally:
-            if (approvals := self._runtime.approvals) is not None:
-                await approvals.rounds.flush()
+            await self._asking.flush()
             await self._runtime.audit.flush()
 
     @property

@@ -48,6 +48,10 @@ UNION_TAGS = frozenset({"text", "list"})
 _CANONICAL: Final = re.compile(r"\bcodecall:(?=(?:search|describe|invoke|execute)\b)")
 
 
+def _nothing_asks() -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Runtime:
     """The services of the plugin that its meta-tools use."""
@@ -66,8 +70,12 @@ class Runtime:
     """Learns output schemas from results; None where nothing does. Only the functions below use it."""
     results: ResultService | None = None
     """Keeps results that are too large for an answer; None where nothing does."""
-    approvals: ApprovalService | None = None
-    """Asks persons for calls; None where nothing does."""
+    find_approvals: Callable[[], ApprovalService | None] = _nothing_asks
+
+    @property
+    def approvals(self) -> ApprovalService | None:
+        """Asks persons for calls; None where nothing does."""
+        return self.find_approvals()
 
     @property
     def separator(self) -> Separator:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, get_args
+from weakref import WeakSet
 
 from anyio import to_thread
 from fastmcp.tools import Tool
@@ -105,11 +106,7 @@ class ToolSet:
             index = create_search_index(embedding)
             index.start_loading()
         enclaves = create_enclave_pool(options, lifetime, self.runtime.telemetry)
-        # Composite tools may be the first that ask.
-        approvals = self.runtime.approvals or create_approvals(options, self.runtime.audit)
-        new = ToolSet.from_runtime(
-            replace(self.runtime, options=options, enclaves=enclaves, index=index, approvals=approvals)
-        )
+        new = ToolSet.from_runtime(replace(self.runtime, options=options, enclaves=enclaves, index=index))
         await lifetime.prepare(enclaves)
         return new
 
@@ -178,11 +175,49 @@ def create_enclave_pool(options: PluginOptions, lifetime: EnclaveLifespan, telem
     return EnclavePool(lifetime, create_enclave)
 
 
-def create_approvals(options: PluginOptions, audit: Audit) -> ApprovalService | None:
-    """Create what asks persons; None, and nothing is loaded, where nothing asks."""
-    samples = options.extract is not None or options.embedding.strategy == "model"
-    if options.approvals is None and not (options.flows or samples or options.composite_tools):
-        return None
+class Asking:
+    """Asks persons in the runs of one plugin. What that takes is loaded once something may ask: its own options say so,
+    or those of another plugin in this process, whose server may be mounted on this one's.
+
+    Args:
+        options: The options of the plugin.
+        audit: The record of runs.
+
+    Raises:
+        OptionsError: runs cannot give up their workers.
+    """
+
+    def __init__(self, options: PluginOptions, audit: Audit) -> None:
+        self._options = options
+        self._audit = audit
+        self._service: ApprovalService | None = None
+        self.prepare(options)
+
+    def prepare(self, options: PluginOptions) -> None:
+        """Be ready for what these options let ask."""
+        samples = options.extract is not None or options.embedding.strategy == "model"
+        if options.approvals is not None or options.flows or samples or options.composite_tools:
+            self._service = self._service or _create_approvals(self._options, self._audit, samples=samples)
+            _ASKING.add(self)
+
+    def service(self) -> ApprovalService | None:
+        """What asks; None where nothing does."""
+        if self._service is None and _ASKING:
+            # Only what answers a request can pass on what is asked in the middle of it.
+            self._service = _create_approvals(self._options, self._audit)
+        return self._service
+
+    async def flush(self) -> None:
+        """The server ends, and with it the calls that wait for a person."""
+        if self._service is not None:
+            await self._service.flush()
+
+
+_ASKING: Final[WeakSet[Asking]] = WeakSet()
+"""Those in whose options something may ask."""
+
+
+def _create_approvals(options: PluginOptions, audit: Audit, *, samples: bool = False) -> ApprovalService:
     from codecall.approvals.options import ApprovalOptions
     from codecall.approvals.service import ApprovalService
 

@@ -244,17 +244,13 @@ class LifespanFlush:
     """Flushes buffered data, such as audit records and observed schemas, when a server's lifespan ends."""
 
     def __init__(self, *targets: Flushable) -> None:
-        self._targets = list(targets)
+        self._targets = targets
         self._resource = self._flush_at_end  # one object: it is the key under which SharedContext keeps it
 
     async def start_with_lifespan(self) -> None:
         """Flush at the end of the lifespan that is beginning in this context, if one is."""
         if SharedContext.resolved.get(None) is not None:
             await cast("AbstractAsyncContextManager[None]", Shared(self._resource)).__aenter__()
-
-    def add_first(self, target: Flushable) -> None:
-        """Flush this one, too, before the others."""
-        self._targets.insert(0, target)
 
     async def flush(self) -> None:
         """Flush all of them now."""

@@ -15,7 +15,7 @@ from fastmcp.utilities.tests import asgi_server
 from mcp import MCPError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 
-from codecall import AuditEvent, CompositeTools
+from codecall import AuditEvent, CodeCallPlugin, CompositeTools
 from tests.approvals.conftest import DENY, ONCE, STOP, Office, Person, Raw, run
 
 ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
@@ -239,6 +239,39 @@ async def test_a_script_that_calls_it_waits_for_its_questions(mode: str, approva
         answer = await run(client, "return callTool('mailing', {number: 3})")
     assert answer["result"].startswith("wiped /run_")
     assert [text.split("_")[0] for text in mail.done] == ["read 3", "send ann", "wipe /run"]
+
+
+@ERAS
+async def test_a_script_of_a_server_that_asks_nothing_passes_on_what_a_mounted_one_asks(mode: str) -> None:
+    mail, person = office(), Person("ann", ONCE)
+
+    async def deliver(ctx: Context) -> Any:
+        """Send, by a script of the server's own."""
+        return await ctx.fastmcp.call_tool("codecall:execute", {"script": "return callTool('send', {to: 'eve'})"})
+
+    mail.server.tool(deliver, output_schema=None)
+    main = FastMCP[Any]("main")
+    main.mount(mail.server, "mail")
+    plugin = CodeCallPlugin.init(pool={"min_workers": 0})
+    plugin.install(main)
+    script = """
+      const wiped = await callTool('mail_mailing', {number: 3});
+      return [wiped, (await callTool('mail_deliver', {})).result]"""
+    async with Client(main, mode=mode, elicitation_handler=person.answer) as client:  # type: ignore[arg-type]
+        answer = await run(client, script)
+        if mode == MODERN:
+            raw = Raw(client)
+            await raw.ask({"script": script})
+            asking = plugin._now.runtime.approvals
+            assert asking is not None
+            assert len(asking.rounds) == 1
+    assert answer["result"][0].startswith("wiped /run_")
+    assert answer["result"][1] == "sent to eve"
+    assert [text.split("_")[0] for text in mail.done[:4]] == ["read 3", "send ann", "wipe /run", "send eve"]
+    assert len(person.questions) == 4
+    assert plugin.grants is None
+    if mode == MODERN:
+        assert len(asking.rounds) == 0  # with the server ends what waits
 
 
 @ERAS

@@ -99,6 +99,44 @@ async def test_a_destructive_step_is_asked_for_by_default(tmp_path: Path, loaded
     assert len(person.questions) == 2
 
 
+ASKING_SERVER = """
+from codecall import CodeCallPlugin
+
+ask = {"id": "ask", "type": "elicitation", "message": "Which?", "schema": {
+    "type": "object", "properties": {"decision": {"type": "string"}}, "required": ["decision"]}}
+called = {"id": "said", "tool": "say", "arguments": {"text": "{{.steps.ask.output.content.decision}}"},
+    "dependsOn": ["ask"]}
+tool = {"name": "flow", "description": "Asks, and says it", "steps": [ask, called]}
+CodeCallPlugin.init(composite_tools=[tool], pool={"min_workers": 0}).install(mcp)
+
+@mcp.tool(annotations={"readOnlyHint": True})
+def say(text: str) -> str:
+    return f"said {text}"
+
+mcp.run(show_banner=False)
+"""
+
+
+@pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+@pytest.mark.parametrize("handshake", [False, True])
+async def test_a_script_passes_on_what_one_behind_the_gateway_asks(
+    tmp_path: Path, loaded_python: LoadedPython, era: Any, handshake: bool
+):
+    file = configuration(tmp_path, "always", loaded_python)
+    (tmp_path / "server.py").write_text(SERVER.replace("mcp.run(show_banner=False)", ASKING_SERVER), encoding="utf-8")
+    text = file.read_text(encoding="utf-8")
+    if handshake:
+        text = text.replace("[expose]", "handshake = true\n[expose]")
+    file.write_text(text, encoding="utf-8")
+    gateway, person = Gateway(read_config(file).options), Person("ann")
+    async with gateway, Client(gateway.server, mode=era, elicitation_handler=person.answer) as client:
+        script = {"script": "return callTool('math_flow', {})"}
+        answer = (await client.call_tool("codecall_execute", script)).structured_content
+    assert answer is not None
+    assert answer.get("result") == "said ann", answer
+    assert len(person.questions) == 1
+
+
 @pytest.mark.parametrize("mode", ["always", "never"])
 async def test_definitions_are_watched(loaded_python: LoadedPython, tmp_path: Path, mode: str):
     file = configuration(tmp_path, mode, loaded_python)
