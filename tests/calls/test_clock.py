@@ -12,6 +12,7 @@ from fastmcp.client.elicitation import ElicitResult
 from codecall import CodeCallPlugin
 from codecall.calls import clock
 from tests.approvals.conftest import run
+from tests.loop_time import LoopTime
 
 VM = {"preset": "secure", "tool_call_timeout_ms": 1_000, "max_duration_ms": 2_000}
 
@@ -36,19 +37,8 @@ def server() -> FastMCP[Any]:
     return CodeCallPlugin.init(vm=VM, pool={"min_workers": 0}).install(made)
 
 
-class Time:
-    """The time of the event loop, which can jump ahead."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._monkeypatch = monkeypatch
-
-    async def jump(self, seconds: float) -> None:
-        """Be so many seconds later; what is due by then happens."""
-        loop = asyncio.get_running_loop()
-        now = loop.time
-        self._monkeypatch.setattr(loop, "time", lambda: now() + seconds)
-        for _ in range(20):
-            await asyncio.sleep(0)
+class Time(LoopTime):
+    """A person's time."""
 
     async def answer_late(self, _message: str, _type: Any, params: Any, _context: Any) -> Any:
         """A person who takes longer than the call, and the whole run, may."""

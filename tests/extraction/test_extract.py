@@ -14,6 +14,7 @@ from mcp_types import InputRequiredResult
 
 from codecall import CodeCallPlugin, ExtractionRequest
 from tests.approvals.conftest import Raw, run
+from tests.loop_time import LoopTime
 
 pytestmark = pytest.mark.anyio
 
@@ -170,9 +171,9 @@ async def test_a_function_that_fails_and_a_model_that_takes_too_long_are_errors(
     assert (code, message) == ("EXTRACTION_FAILED", "extract: the model did not answer within 0.05 s")
 
 
-async def test_the_clock_of_the_run_stands_still_while_the_model_thinks() -> None:
+async def test_the_clock_of_the_run_stands_still_while_the_model_thinks(monkeypatch: pytest.MonkeyPatch) -> None:
     async def slow(_request: ExtractionRequest) -> object:
-        await asyncio.sleep(2.1)
+        await LoopTime(monkeypatch).jump(2.1)
         return {"total": 12}
 
     vm = {"preset": "secure", "timeout_ms": 2_000, "max_duration_ms": 2_000}

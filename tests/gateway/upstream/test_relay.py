@@ -27,6 +27,7 @@ from tests.gateway.backends import (
     serve_over_http,
     wait_until,
 )
+from tests.loop_time import LoopTime
 
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}}}
 ELICIT = {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": SCHEMA}}
@@ -230,13 +231,13 @@ async def test_a_call_that_took_too_long_is_still_its_callers() -> None:
         assert "calls of several clients" in result_text(await b.call_tool("ask", ELICIT))
 
 
-async def test_the_time_of_a_call_stands_still_while_a_person_thinks() -> None:
+async def test_the_time_of_a_call_stands_still_while_a_person_thinks(monkeypatch: pytest.MonkeyPatch) -> None:
     async def elicit(*_what: Any) -> Any:
-        await asyncio.sleep(0.5)
+        await LoopTime(monkeypatch).jump(31)
         return ElicitResult(action="decline")
 
     async with (
-        serve_components(Backend("git", plain_server(call_timeout_s=0.3))) as server,
+        serve_components(Backend("git", plain_server(call_timeout_s=30))) as server,
         Client(server, mode="legacy", elicitation_handler=elicit) as client,
     ):
         assert "decline" in result_text(await client.call_tool("ask", ELICIT))
