@@ -19,13 +19,8 @@ import msgspec
 from codecall.errors import InvalidInputError, ToolCallError
 from codecall.jsonio.decode import utf8_length
 from codecall.jsonio.incremental import ArrayIndex, skip_items
+from codecall.results.examples import EXAMPLE_BYTES, items_in, quoted
 from codecall.results.store import PAGE_CHARS, ResultMeta
-
-EXAMPLE_BYTES: Final = 512 * 1024
-"""Approximate bytes that an example of reading a result in pieces reads at once, at most."""
-
-MAX_AT_ONCE: Final = 4 * 1024 * 1024
-"""Bytes of a text up to which an example reads all of it; every preset lets a script take as much."""
 
 MAX_NAMED: Final = 10
 """Members that a message lists."""
@@ -119,59 +114,12 @@ async def read_part_json(part: PartRequest, meta: ResultMeta, text: TextReader, 
     return _check_size(part, f"[{inside if last == items.count else inside.removesuffix(',')}]", max_bytes, meta, items)
 
 
-def usage_example(handle: str, meta: ResultMeta, text: str, inline_bytes: int) -> str:
-    """A line that a later script may consist of, which reads a part that an answer holds, and what to change in it.
-
-    Args:
-        handle: the result.
-        meta: its size and index.
-        text: the result.
-        inline_bytes: bytes that an answer holds.
-    """
-    room = max(1, min(EXAMPLE_BYTES, inline_bytes // 2))
-    items, at, start = meta.parts.items, "", 0
-    if items is None and meta.parts.members:
-        name, largest = max(meta.parts.members.items(), key=lambda member: member[1].end - member[1].start)
-        items, at, start = largest.items, f"at: {_quote(name)}", largest.start
-    get = f"await getResult('{handle}'{f', {{{at}}}' if at else ''})"
-    if items is not None and items.count > 0:
-        count = _items_in(items, meta, room)
-        part = f"{{{at}{', ' if at else ''}from: 0, count: {count}}}"
-        return (
-            f"A later script reads it in pieces: `return await getResult('{handle}', {part})` gives the first {count} "
-            f"of {items.count} items; or filter and add up over `{get}`."
-        )
-    if meta.size > MAX_AT_ONCE:
-        return (
-            f"A later script reads its JSON text in {meta.pages} pages, as text: "
-            f"`return (await getResult('{handle}', {{page: 1}})).slice(0, {room // 4})`."
-        )
-    if text[start : start + 1] == '"':
-        return (
-            f"A later script reads the text in pieces: `return ({get}).slice(0, {room // 4})`, or its lines, "
-            f"`return ({get}).split('\\n').length`."
-        )
-    return f"A later script reads what it needs of it: `return Object.keys({get}).slice(0, 100)`."
-
-
 async def _offset(items: ArrayIndex, number: int, text: TextReader) -> int:
     """The offset at which an item begins; for a number behind the last item, the one at which the array ends."""
     if number >= items.count:
         return items.end
     first, start, stop = items.span(number)
     return start if first == number else start + skip_items(await text(start, stop), number - first)
-
-
-def _items_in(items: ArrayIndex, meta: ResultMeta, size: int) -> int:
-    """The approximate number of items in `size` bytes, rounded down to one digit."""
-    first = items.marks[0][1]
-    share = max(1, (items.end - first) * meta.size // max(1, meta.chars))
-    count = max(1, min(items.count, items.count * size // share))
-    return count // (place := 10 ** (len(str(count)) - 1)) * place
-
-
-def _quote(name: str) -> str:
-    return msgspec.json.encode(name).decode()
 
 
 def _describe_parts(meta: ResultMeta) -> str:
@@ -198,14 +146,13 @@ def _check_size(part: PartRequest, json: str, max_bytes: int, meta: ResultMeta, 
 def _too_large(
     part: PartRequest, size: int, max_bytes: int, meta: ResultMeta, items: ArrayIndex | None
 ) -> ToolCallError:
-    at = "" if part.spec.at is None else f"at: {_quote(part.spec.at)}, "
+    at = "" if part.spec.at is None else f"at: {quoted(part.spec.at)}, "
     if items is not None:
-        call = (
-            f"{{{at}from: {part.spec.start or 0}, count: {_items_in(items, meta, min(EXAMPLE_BYTES, max_bytes // 2))}}}"
-        )
-        hint = f"Ask for less at once: getResult(handle, {call})."
+        count = items_in(items, meta, min(EXAMPLE_BYTES, max_bytes // 2))
+        asked = f"{{{at}from: {part.spec.start or 0}, count: {count}}}"
+        hint = f"Ask for less at once: getResult('{part.handle:.100}', {asked})."
     else:
-        hint = f"Read its JSON text in {meta.pages} pages: getResult(handle, {{page: 1}})."
+        hint = f"Read its JSON text in {meta.pages} pages: getResult('{part.handle:.100}', {{page: 1}})."
     return ToolCallError(
         f"What is asked for of result '{part.handle:.100}' is {size} bytes; a script takes {max_bytes}",
         tool_name=part.handle,

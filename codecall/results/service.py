@@ -27,8 +27,9 @@ from codecall.key_value import StoreError
 from codecall.options import ResultsOptions
 from codecall.presets import Preset
 from codecall.quota import Quota, QuotaExceeded, Reservation
-from codecall.results.query import PartRequest, parse_part, read_part_json, usage_example
-from codecall.results.store import PAGE_GRACE_S, ResultMeta, ResultStore, page_count
+from codecall.results.examples import usage_example
+from codecall.results.query import PartRequest, parse_part, read_part_json
+from codecall.results.store import PIECE_GRACE_S, ResultMeta, ResultStore, entry_count
 
 logger = logging.getLogger("codecall")
 
@@ -85,7 +86,7 @@ class ResultService:
             raise _not_kept(
                 f"it has {size} bytes, and at most {self._options.max_bytes} are kept of one (results.max_bytes)"
             )
-        entries = page_count(len(text)) + 1
+        entries = entry_count(len(text)) + 1
         reservation = self.reserve(owner, size + entries * ENTRY_OVERHEAD)
         handle = f"res_{secrets.token_hex(20)}"
         written = 0
@@ -120,7 +121,7 @@ class ResultService:
         try:
             return self._quota.reserve(
                 owner,
-                self._ttl_s + PAGE_GRACE_S,
+                self._ttl_s + PIECE_GRACE_S,
                 size,
                 max_owned=options.max_caller_bytes,
                 max_total=options.max_total_bytes,

@@ -1,8 +1,8 @@
-"""Stores kept results in a key-value store: one entry for the metadata of a result, and one for each page of its text.
+"""Stores kept results in a key-value store: one entry for the metadata of a result, and one for each piece of its text.
 
 The keys are made of the owner and the handle together, so that nobody finds the result of somebody else, and whoever
-reads keys learns no handle. The pages are written first and outlive the entry that describes them: where that entry
-exists, all pages do. A store may fail, hang, or hold entries of another writer: every operation has a time limit, and
+reads keys learns no handle. The pieces are written first and outlive the entry that describes them: where that entry
+exists, all pieces do. A store may fail, hang, or hold entries of another writer: every operation has a time limit, and
 an entry is used only if it could have been written here.
 """
 
@@ -22,14 +22,18 @@ from codecall.key_value import CheckedStore, KeyValueStore
 COLLECTION: Final = "codecall_results"
 """The collection of the store that holds them."""
 
-PAGE_CHARS: Final = 64 * 1024
-"""Characters of a page."""
+ENTRY_CHARS: Final = 64 * 1024
+"""Characters of an entry of the store that holds a part of a text."""
+
+PAGE_CHARS: Final = 15 * 1024
+"""Characters of a page, as a script or a client reads it: with escapes, or four bytes a character, it is a JSON text of
+less than the 64 KiB that an answer holds, so that a script may return it."""
 
 PUT_TIMEOUT_S: Final = 10.0
 """Seconds that storing one result may take."""
 
-PAGE_GRACE_S: Final = 60.0
-"""Seconds that pages are kept longer than their metadata, so that a text whose reading began can be read to its end."""
+PIECE_GRACE_S: Final = 60.0
+"""Seconds that pieces outlive their metadata, so that a text whose reading began can be read to its end."""
 
 
 class ResultMeta(msgspec.Struct, frozen=True):
@@ -43,12 +47,12 @@ class ResultMeta(msgspec.Struct, frozen=True):
     @property
     def pages(self) -> int:
         """The number of pages; at least one."""
-        return page_count(self.chars)
+        return max(1, -(-self.chars // PAGE_CHARS))
 
 
-def page_count(chars: int) -> int:
-    """The number of pages of a text of `chars` characters."""
-    return max(1, -(-chars // PAGE_CHARS))
+def entry_count(chars: int) -> int:
+    """The number of entries for a text of `chars` characters."""
+    return max(1, -(-chars // ENTRY_CHARS))
 
 
 class ResultStore:
@@ -79,13 +83,14 @@ class ResultStore:
         key = _key(owner, handle)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + PUT_TIMEOUT_S
-        for number in range(meta.pages):
+        count = entry_count(meta.chars)
+        for number in range(count):
             on_write(number + 1)
-            page = {"text": text[number * PAGE_CHARS : (number + 1) * PAGE_CHARS]}
+            piece = {"text": text[number * ENTRY_CHARS : (number + 1) * ENTRY_CHARS]}
             timeout_s = deadline - loop.time()
-            await self._store.put(f"{key}.{number + 1}", page, self._ttl_s + PAGE_GRACE_S, timeout_s=timeout_s)
+            await self._store.put(f"{key}.{number + 1}", piece, self._ttl_s + PIECE_GRACE_S, timeout_s=timeout_s)
             await asyncio.sleep(0)
-        on_write(meta.pages + 1)
+        on_write(count + 1)
         entry = {"head": msgspec.json.encode(meta).decode()}
         await self._store.put(key, entry, self._ttl_s, timeout_s=deadline - loop.time())
 
@@ -110,13 +115,13 @@ class ResultStore:
         key = _key(owner, handle)
         end = min(end, meta.chars)
         parts: list[str] = []
-        for number in range(start // PAGE_CHARS, -(-end // PAGE_CHARS)):
-            page_start = number * PAGE_CHARS
+        for number in range(start // ENTRY_CHARS, -(-end // ENTRY_CHARS)):
+            piece_start = number * ENTRY_CHARS
             value = await self._get(f"{key}.{number + 1}")
-            page: object = value.get("text") if value else None
-            if not isinstance(page, str) or len(page) != min(PAGE_CHARS, meta.chars - page_start):
+            piece: object = value.get("text") if value else None
+            if not isinstance(piece, str) or len(piece) != min(ENTRY_CHARS, meta.chars - piece_start):
                 return None
-            parts.append(page[max(0, start - page_start) : end - page_start])
+            parts.append(piece[max(0, start - piece_start) : end - piece_start])
             await asyncio.sleep(0)
         return "".join(parts)
 

@@ -13,7 +13,8 @@ import pytest
 from codecall.errors import InvalidInputError, ToolCallError
 from codecall.jsonio import incremental as results_parts
 from codecall.jsonio.incremental import MAX_MEMBERS, ArrayIndex, JsonIndex, index_json
-from codecall.results.query import PartRequest, parse_part, read_part_json, usage_example
+from codecall.results.examples import usage_example
+from codecall.results.query import PartRequest, parse_part, read_part_json
 from codecall.results.store import ResultMeta
 
 
@@ -116,10 +117,10 @@ async def test_what_is_too_large_for_a_script() -> None:
     text = json.dumps({"rows": [{"id": number} for number in range(1_000)], "text": "é" * 4_000}, ensure_ascii=False)
     meta = meta_of(text)
     asked: list[tuple[dict[str, object], str]] = [
-        ({}, "in 1 pages: getResult(handle, {page: 1})"),
-        ({"at": "text"}, "in 1 pages: getResult(handle, {page: 1})"),
-        ({"at": "rows"}, 'getResult(handle, {at: "rows", from: 0, count: 100})'),
-        ({"at": "rows", "from": 10}, 'getResult(handle, {at: "rows", from: 10, count: 100})'),
+        ({}, "in 2 pages: getResult('res', {page: 1})"),
+        ({"at": "text"}, "in 2 pages: getResult('res', {page: 1})"),
+        ({"at": "rows"}, "getResult('res', {at: \"rows\", from: 0, count: 100})"),
+        ({"at": "rows", "from": 10}, "getResult('res', {at: \"rows\", from: 10, count: 100})"),
         ({"page": 1}, "{page: 1}"),
     ]
     for part, hint in asked:
@@ -134,9 +135,9 @@ async def test_what_is_too_large_for_a_script() -> None:
 def test_examples_name_round_numbers() -> None:
     text = json.dumps([{"id": number, "name": "x" * 500} for number in range(3_210)])
     example = usage_example("res", meta_of(text), text, 64 * 1024)
-    assert "{from: 0, count: 60})` gives the first 60 of 3210 items" in example
+    assert "{from: 0, count: 60})` gives the first 60 items of 3210" in example
     example = usage_example("res", meta_of(text), text, 10**9)
-    assert "{from: 0, count: 900})` gives the first 900 of 3210 items" in example
+    assert "{from: 0, count: 900})` gives the first 900 items of 3210" in example
 
 
 def test_spans_are_bounded() -> None:

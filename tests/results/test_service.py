@@ -81,7 +81,7 @@ async def test_the_answer_says_where_a_result_is_kept() -> None:
         stored = await large(client)
         full_text = json.dumps(DATA, ensure_ascii=False, separators=(",", ":"))
         assert stored["bytes"] == len(full_text.encode()) != len(full_text)
-        assert (stored["pages"], stored["items"], "members" in stored) == (1, 500, False)
+        assert (stored["pages"], stored["items"], "members" in stored) == (2, 500, False)
         assert stored["uri"] == f"codecall://results/{stored['handle']}"
         assert stored["preview"] == f"{full_text[:1024]}…[the first 1024 of {len(full_text)} characters]"
         fields = stored["shape"]["items"]
@@ -102,16 +102,16 @@ async def test_a_later_script_reads_it() -> None:
             const rows = await getResult(handle);
             const [a, b] = await Promise.all([getResult(uri, { from: 499 }), getResult(handle, { from: 7, count: 2 })]);
             const none = [await getResult(handle, { from: 500 }), await getResult(handle, { from: 9, count: 0 })];
-            const page = await getResult(handle, { page: 1 });
+            const page = await getResult(handle, { page: 1 }) + await getResult(handle, { page: 2 });
             const wrapped = await getResult(handle, { from: 3, count: 1, throwOnError: false });
-            const third = await getResult(handle, { page: 2 }, { throwOnError: false });
+            const third = await getResult(handle, { page: 3 }, { throwOnError: false });
             return [rows.length, rows[42], a, b, none, JSON.parse(page)[499], wrapped, third.error.code];
         """
         context = {"handle": handle, "uri": f"codecall://shop/results/{handle}"}
         envelope = await execute(client, script, context=context)
         expected = [500, DATA[42], [DATA[499]], DATA[7:9], [[], []], DATA[499], {"success": True, "data": [DATA[3]]}]
         assert envelope["result"] == [*expected, "INVALID_INPUT"]
-        assert envelope["stats"]["toolCalls"] == 8
+        assert envelope["stats"]["toolCalls"] == 9
         many = "for (let i = 0; i < 10; i++) await getResult(codecallContext.handle, { from: i, count: 1 })"
         assert (await execute(client, many, context=context))["error"]["code"] == "TOOL_CALL_LIMIT"
 
@@ -179,7 +179,7 @@ async def test_members_of_an_object() -> None:
     ("part", "message"),
     [
         ("{ page: 0 }", "`page` is 0; the least is 1"),
-        ("{ page: 2 }", "there is no page 2; the last is 1"),
+        ("{ page: 3 }", "there is no page 3; the last is 2"),
         ("{ page: 1, count: 1 }", "`page` is for the text of the whole result"),
         ("{ from: -1 }", "`from` is -1; the least is 0"),
         ("{ from: 1.5 }", "Expected `int"),
@@ -221,14 +221,48 @@ async def test_the_line_in_the_hint_works_as_it_stands(result: str) -> None:
             assert await value(client, line)
 
 
+HINTED = [
+    ("'line \"one\" \\u0001\\n'.repeat(20000)", [8192, 20_001]),
+    ("'😀'.repeat(80000)", [4096, 1]),
+    ("'😀\\\\'.repeat(900_000)", [15_360]),
+    ("Array.from({length: 3000}, (_, id) => ({id, note: 'zoë'.repeat(9)}))", [500]),
+    ("Array.from({length: 12}, (_, id) => ({id, text: 'x'.repeat(30000)}))", [1]),
+    ("Array.from({length: 3}, (_, id) => ({id, text: 'x'.repeat(300000)}))", [2]),
+    ("Array.from({length: 3000}, (_, id) => ({id, text: 'x'.repeat(id < 20 ? 20000 : 1)}))", [2]),
+    ("Array.from({length: 4}, () => 'ab\\n'.repeat(100000))", [8192, 100_001]),
+    ("Array.from({length: 3}, () => Array(40000).fill(1))", [40_000]),
+    ("({total: 5, rows: Array.from({length: 3000}, (_, id) => ({id, note: 'zoë'.repeat(9)}))})", [500]),
+    ("({ok: true, text: 'line\\n'.repeat(50000)})", [8192, 50_001]),
+    ("({ok: true, data: {rows: Array(40000).fill(1), next: null}})", [2]),
+    ("Object.fromEntries(Array.from({length: 9000}, (_, i) => [`k${i}`, i]))", [100]),
+    ("Object.fromEntries(Array.from({length: 2000}, (_, i) => ['日'.repeat(400) + i, i]))", [1]),
+    ("Object.fromEntries(Array.from({length: 900}, (_, i) => [`k${i}`, 'x'.repeat(i)]))", [100]),
+]
+"""Results, and how many items or characters each line of the hint gives."""
+
+
+@pytest.mark.parametrize(("result", "promised"), HINTED)
+async def test_what_a_hint_reads_fits_in_an_answer(result: str, promised: list[object]) -> None:
+    """Neither a line of the hint nor a page is kept again under another handle, whatever the result holds."""
+    async with Client(shop(vm={"preset": "secure"})) as client:
+        stored = await large(client, result)
+        given = [await value(client, line) for line in re.findall(r"`(return .*?)`", stored["hint"])]
+        assert [len(one) if isinstance(one, (str, list)) else one for one in given] == promised
+        for page in (1, stored["pages"]):
+            uri = f"{stored['uri']}/pages/{page}"
+            assert await value(client, f"return await getResult('{stored['handle']}', {{page: {page}}})") == await text(
+                client, uri
+            )
+
+
 async def test_a_text_has_pages_only() -> None:
     async with Client(shop()) as client:
         stored = await large(client, "'é'.repeat(3) + 'x\"'.repeat(60000)")
-        assert (stored["pages"], stored["shape"]) == (3, {"type": "string"})
+        assert (stored["pages"], stored["shape"]) == (12, {"type": "string"})
         assert "items" not in stored
         script = f"""
             let text = '';
-            for (let page = 1; page <= 3; page++) text += await getResult('{stored["handle"]}', {{ page }});
+            for (let page = 1; page <= 12; page++) text += await getResult('{stored["handle"]}', {{ page }});
             return JSON.parse(text).length;
         """
         assert await value(client, script) == 120_003
@@ -242,12 +276,12 @@ async def test_it_is_a_resource_with_pages(mode: Mode) -> None:
         stored = await large(client, f"{{ rows: {ROWS}, text: Array.from({{length: 40}}, () => 'y'.repeat(5000)) }}")
         full_text = await text(client, stored["uri"])
         assert json.loads(full_text)["rows"] == DATA
-        assert stored["pages"] == -(-len(full_text) // PAGE_CHARS) == 4
-        pages = [await text(client, f"{stored['uri']}/pages/{number}") for number in range(1, 5)]
+        assert stored["pages"] == -(-len(full_text) // PAGE_CHARS) == 15
+        pages = [await text(client, f"{stored['uri']}/pages/{number}") for number in range(1, 16)]
         assert "".join(pages) == full_text
-        assert [len(page) for page in pages[:3]] == [PAGE_CHARS] * 3
-        for page in ("0", "5", "01", "1.5", "x", "٣"):
-            with pytest.raises(MCPError, match=r"has no page .*: pages count from 1 to 4"):
+        assert [len(page) for page in pages[:14]] == [PAGE_CHARS] * 14
+        for page in ("0", "16", "01", "1.5", "x", "٣"):
+            with pytest.raises(MCPError, match=r"has no page .*: pages count from 1 to 15"):
                 await client.read_resource(f"{stored['uri']}/pages/{page}")
         templates = await client.list_resource_templates()
         assert [item.uri_template for item in templates] == [
@@ -261,11 +295,11 @@ async def test_one_that_is_very_long_is_given_in_pages_only(monkeypatch: pytest.
     """All of it in one message would hold up everybody."""
     monkeypatch.setattr(results_resources, "MAX_READ_CHARS", PAGE_CHARS)
     async with Client(shop()) as client:
-        fits = await large(client, "'x'.repeat(65534)")
+        fits = await large(client, "'x'.repeat(15358)")
         assert len(await text(client, fits["uri"])) == PAGE_CHARS
-        stored = await large(client, "'x'.repeat(65535)")
+        stored = await large(client, "'x'.repeat(15359)")
         with pytest.raises(
-            MCPError, match=r"has 65537 characters, .* read its 2 pages, codecall://results/\{handle\}/pa"
+            MCPError, match=r"has 15361 characters, .* read its 2 pages, codecall://results/\{handle\}/pa"
         ):
             await client.read_resource(stored["uri"])
         assert len(await text(client, f"{stored['uri']}/pages/2")) == 1
@@ -382,7 +416,7 @@ async def test_mounted_servers() -> None:
         assert listed[0] == "codecall://crm/results/{handle}"
         uri = listed[0].replace("{handle}", stored["handle"])
         assert json.loads(await text(client, uri)) == DATA
-        assert json.loads(await text(client, f"{uri}/pages/1")) == DATA
+        assert json.loads(await text(client, f"{uri}/pages/1") + await text(client, f"{uri}/pages/2")) == DATA
         script = f"return (await getResult('{uri}')).length"
         answer = await client.call_tool("crm_codecall_execute", {"script": script})
         assert answer.structured_content is not None
@@ -399,7 +433,7 @@ async def test_mounted_servers() -> None:
     async with Client(root) as client:
         for uri in uris:
             assert json.loads(await text(client, uri)) == DATA
-            assert json.loads(await text(client, f"{uri}/pages/1")) == DATA
+            assert json.loads(await text(client, f"{uri}/pages/1") + await text(client, f"{uri}/pages/2")) == DATA
 
 
 async def test_outside_of_requests() -> None:

@@ -25,7 +25,7 @@ from codecall.errors import LimitExceeded, ResultNotFoundError, ToolCallError
 from codecall.key_value import KeyValueStore
 from codecall.options import ResultsOptions
 from codecall.results.service import ENTRY_OVERHEAD, CallerResults, ResultService, parse_handle
-from codecall.results.store import COLLECTION, PAGE_CHARS, ExpiringMemoryStore, page_count
+from codecall.results.store import COLLECTION, ENTRY_CHARS, PAGE_CHARS, ExpiringMemoryStore, entry_count
 from tests.redis_server import RedisServer
 
 ROWS = [{"id": number, "name": f"Zoë {number} 😀"} for number in range(5_000)]
@@ -124,7 +124,7 @@ async def test_a_redis_forgets_them_by_itself(redis_server: RedisServer) -> None
     own = vault(RedisStore(client=redis), ttl_s=100)
     large = await store_result(own)
     keys = [str(key) async for key in redis.scan_iter("*")]
-    assert len(keys) == large.pages + 1
+    assert len(keys) == entry_count(len(TEXT)) + 1 == 4
     # No key tells the handle or the owner, and no entry is there for ever.
     assert not [key for key in keys if large.handle in key or large.handle[4:] in key or "ann" in key]
     meta_key = min(keys, key=len)
@@ -255,8 +255,8 @@ class Lying:
         {"head": 7},
         {"head": '{"size": "1", "chars": 1, "parts": {}}'},
         {"text": "short"},
-        {"text": ["x"] * PAGE_CHARS},
-        {"text": "]" * PAGE_CHARS},
+        {"text": ["x"] * ENTRY_CHARS},
+        {"text": "]" * ENTRY_CHARS},
         "text",
         [],
         {"text": None, "head": None},
@@ -335,7 +335,7 @@ def test_a_few_callers_cannot_fill_it() -> None:
     results.reserve("ann", 8 * mib)
     # One result of the greatest size fits.
     alone = ResultService(options)
-    alone.reserve("ann", options.max_bytes + (page_count(options.max_bytes) + 1) * ENTRY_OVERHEAD)
+    alone.reserve("ann", options.max_bytes + (entry_count(options.max_bytes) + 1) * ENTRY_OVERHEAD)
 
 
 async def test_sixty_callers_at_once() -> None:
