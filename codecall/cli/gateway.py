@@ -3,7 +3,11 @@ of its servers, with what each costs."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+import asyncio
+import logging
+import re
+import time
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, cast
@@ -16,8 +20,8 @@ from fastmcp.tools import Tool
 from codecall.approvals.request import ApprovalRequest
 from codecall.cli.asking import TerminalPerson
 from codecall.cli.output import ProgressLine
-from codecall.errors import CodeCallError, OptionsError
-from codecall.gateway.config.options import ExposeOptions, GatewayOptions
+from codecall.errors import CodeCallError, OptionsError, ServerUnavailableError
+from codecall.gateway.config.options import AnyServer, ExposeOptions, GatewayOptions, HttpServer
 from codecall.gateway.gateway import Gateway
 from codecall.gateway.tools.filter import HiddenComponent
 from codecall.gateway.upstream.errors import repair_advice
@@ -32,11 +36,18 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 Verb = Literal["search", "describe", "execute"]
 
+logger = logging.getLogger("codecall")
+
 CONSOLE: Final = "codecall.console"
 """Name of the logger that carries the console lines of scripts."""
 
 MAX_ROUNDS: Final = 10_000
 """How often one call may be answered with questions; the options say how many one run may ask."""
+
+PATIENCE_S: Final = 8.0
+"""Seconds after the answer of another server in which one answers whose options do not say `start_timeout_s`."""
+
+_NO_WORD: Final = re.compile(r"\W")
 
 LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
 
@@ -146,6 +157,7 @@ async def open_gateway(
     observers: Sequence[Callable[[Any], RunObserver]] = (),
     workers: bool = False,
     person: TerminalPerson | None = None,
+    needed: Collection[str] | None = None,
 ) -> AsyncGenerator[GatewaySession]:
     """Open a gateway that exposes the meta-tools, whatever the options would expose to other clients.
 
@@ -156,6 +168,7 @@ async def open_gateway(
         workers: Whether a worker for scripts is started at once.
         person: Allows calls that rules ask a person for, and answers questions of tools; None: nobody does. Tools that
             are asked for are there in any case, as for a client whose person can be asked.
+        needed: The servers that are started, and waited for, where nothing is known of them; None: all.
     """
 
     async def on_log(message: LogMessage) -> None:
@@ -180,7 +193,9 @@ async def open_gateway(
     rules = cast("Mapping[str, object]", configured) if is_group else {"rules": configured or ()}
     plugin["approvals"] = {**rules, "approver": person.approve if person is not None else _allow_nothing}
     gateway = Gateway(
-        options.model_copy(update={"codecall": plugin, "expose": ExposeOptions(mode="always")}), for_operator=True
+        options.model_copy(update={"codecall": plugin, "expose": ExposeOptions(mode="always")}),
+        for_operator=True,
+        needed=needed,
     )
     client = Client(
         gateway.server,
@@ -189,7 +204,50 @@ async def open_gateway(
         input_required_max_rounds=MAX_ROUNDS,
     )
     async with gateway, client:
+        await wait_for_listings(gateway)
         yield GatewaySession(gateway, client)
+
+
+async def wait_for_listings(gateway: Gateway, progress: ProgressLine | None = None) -> None:
+    """Wait until it is known what each server lists that is being asked, or why not. Where one has answered, the others
+    are given up that take much longer.
+
+    Args:
+        gateway: The gateway, which is open.
+        progress: Shows which servers have answered.
+    """
+    asked = [name for name, provider in gateway.providers.items() if provider.is_missing]
+    waiting = {asyncio.create_task(gateway.providers[name].wait_until_asked()): name for name in asked}
+    answered_at = time.monotonic()
+    while waiting:
+        late = [name for name in waiting.values() if not _is_waited_for(gateway.options.servers[name])]
+        others = any(provider.is_listed for provider in gateway.providers.values())
+        timeout_s = max(0.0, answered_at + PATIENCE_S - time.monotonic()) if late and others else None
+        done, _ = await asyncio.wait(waiting, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+        if not done:
+            await asyncio.gather(*(gateway.providers[name].give_up(_late_error(name)) for name in late))
+        answered_at = time.monotonic()
+        for task in done:
+            name = waiting.pop(task)
+            if progress is not None:
+                progress.update(len(asked) - len(waiting), len(asked), name)
+
+
+def _is_waited_for(server: AnyServer) -> bool:
+    """Whether its options say how long it may take; where somebody signs in, that may be long."""
+    return "start_timeout_s" in server.model_fields_set or (isinstance(server, HttpServer) and server.auth == "oauth")
+
+
+def _late_error(name: str) -> CodeCallError:
+    reason = f"it has not answered {PATIENCE_S:g} s after the others"
+    # In the words of a server that failed: a command says so once.
+    logger.warning("server %r failed: %s", name, f"{reason}; commands wait longer if its `start_timeout_s` is set")
+    return ServerUnavailableError(
+        f"Server '{name}' is not available: {reason}",
+        tool_name=name,
+        hint=f"`codecall refresh {name}` waits longer, as does every command if its `start_timeout_s` is set; "
+        "`codecall doctor` says more.",
+    )
 
 
 def _allow_nothing(_: ApprovalRequest) -> None:
@@ -238,6 +296,23 @@ def select_servers(options: GatewayOptions, names: Sequence[str]) -> GatewayOpti
     return options.model_copy(update={"servers": {**others, **{name: options.servers[name] for name in names}}})
 
 
+def servers_of(names: Iterable[str], servers: Collection[str]) -> frozenset[str] | None:
+    """The servers that these are names of tools of, by how they begin; None if one may be of any."""
+    found: set[str] = set()
+    for name in names:
+        of = [server for server in servers if begins_with_server(name, server)]
+        if not of:
+            return None
+        found.update(of)
+    return frozenset(found)
+
+
+def begins_with_server(name: str, server: str) -> bool:
+    """Whether a name may be of a tool of that server, however a script writes it: `my_shop.send`, `my-shop_send`."""
+    written, beginning = _NO_WORD.sub("_", name), _NO_WORD.sub("_", server)
+    return written == beginning or written.startswith(f"{beginning}_")
+
+
 async def list_servers(gateway: Gateway, progress: ProgressLine, *, refresh_all: bool = False) -> list[ServerInventory]:
     """List all servers, in the order in which they are configured. Cached listings are used.
 
@@ -246,14 +321,16 @@ async def list_servers(gateway: Gateway, progress: ProgressLine, *, refresh_all:
         progress: Shows which servers are asked.
         refresh_all: Whether all servers are asked, also those whose listing is cached.
     """
-    to_refresh = [name for name, provider in gateway.providers.items() if refresh_all or not provider.is_listed]
+    progress.update(0, None, "asking servers")
     failures: Mapping[str, CodeCallError] = {}
-    if to_refresh:
-        progress.update(0, len(to_refresh), "asking servers")
-        failures = await gateway.refresh(to_refresh, lambda name, done, total: progress.update(done, total, name))
-        for failure in failures.values():
-            # When the next try may be made matters to nobody here: the command has ended by then.
-            failure.hint = repair_advice(failure) or "`codecall doctor` says more."
+    if refresh_all:
+        failures = await gateway.refresh(None, lambda name, done, total: progress.update(done, total, name))
+    else:
+        await wait_for_listings(gateway, progress)
+        failures = {name: provider.error for name, provider in gateway.providers.items() if provider.error is not None}
+    for failure in failures.values():
+        # When the next try may be made matters to nobody here: the command has ended by then.
+        failure.hint = repair_advice(failure) or "`codecall doctor` says more."
     return [
         ServerInventory(name, provider.listing, provider.tools, provider.hidden, provider.tokens, failures.get(name))
         for name, provider in gateway.providers.items()

@@ -1,16 +1,17 @@
-"""Literals of a script that become parameters of it."""
+"""What commands read in a script: its literals, which become parameters of it, and the servers whose tools it names."""
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
+    from codecall.gateway.config.options import GatewayOptions
     from codecall.sandbox.agentscript.parser.esprima import Node
 
 _NAMING: Final = frozenset({"callTool", "getTool", "readResource", "getPrompt", "call_tool", "try_call"})
@@ -66,19 +67,119 @@ def _canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
-def _in_agentscript(script: str) -> Iterator[Literal]:
+def needed_servers(scripts: Iterable[tuple[str, str]], options: GatewayOptions) -> frozenset[str] | None:
+    """The servers whose tools scripts may call; None where only running them tells. Each is a text and its language."""
+    from codecall.cli.gateway import begins_with_server, servers_of
     from codecall.sandbox.agentscript.checked import InvalidScript
-    from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, children, parse, span
+
+    spellings = ("composite_tools", "compositeTools")
+    if options.composite_tools.paths or any(options.codecall.get(name) for name in spellings):
+        return None  # they call tools of any server, and scripts call them by names of their own
+    found: set[str] = set()
+    for script, language in scripts:
+        try:
+            called, words = (_starlark_names if language == "starlark" else _agentscript_names)(script)
+        except (InvalidScript, SyntaxError, ValueError):
+            continue  # it will not run
+        except _ComputedNameError:
+            return None
+        of_called = servers_of(called, options.servers)
+        if of_called is None:
+            return None
+        found |= of_called
+        found.update(name for name in options.servers if any(begins_with_server(word, name) for word in words))
+    return frozenset(found)
+
+
+class _ComputedNameError(Exception):
+    """A script computes the name of what it calls."""
+
+
+class _Names(NamedTuple):
+    called: set[str]
+    """What it gives to functions that take the name of what is called."""
+    words: set[str]
+    """All other names and texts."""
+
+
+def _agentscript_names(script: str) -> _Names:
+    """Raises InvalidScript and _ComputedNameError."""
+    from codecall.sandbox.agentscript.parser.parse import children
+
+    names = _Names(set(), set())
+    waiting = list(_statements(script))
+    while waiting:
+        node = waiting.pop()
+        below: Sequence[Node] = list(children(node))
+        match node.type:
+            case "CallExpression" if getattr(node.callee, "name", None) in _NAMING:
+                names.called.add(_text(node.arguments[0] if node.arguments else None))
+                below = node.arguments[1:]
+            case "MemberExpression" if getattr(node.object, "name", None) == "tools":
+                names.words.add(_text(node.property) if node.computed else str(node.property.name))
+                below = ()
+            case "MemberExpression" if not node.computed:
+                below = [node.object]
+            case "Identifier" if node.name in _NAMING or node.name in ("tools", "readResource"):
+                raise _ComputedNameError
+            case "Identifier":
+                names.words.add(str(node.name))
+            case "Literal" if isinstance(node.value, str):
+                names.words.add(node.value)
+            case _:
+                pass
+        waiting.extend(below)
+    return names
+
+
+def _text(node: Node | None) -> str:
+    with suppress(_NoLiteralError):
+        if node is not None and isinstance(text := _value(node), str) and "://" not in text:
+            return text
+    raise _ComputedNameError
+
+
+def _starlark_names(script: str) -> _Names:
+    """Raises SyntaxError and _ComputedNameError."""
+    names = _Names(set(), set())
+    nodes = list(ast.walk(ast.parse(script)))
+    naming = {
+        id(node.func): node
+        for node in nodes
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) in _NAMING
+    }
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.words.add(node.value)
+        elif isinstance(node, ast.Name) and node.id not in _NAMING:
+            names.words.add(node.id)
+        elif isinstance(node, ast.Name):
+            first = naming[id(node)].args[:1] if id(node) in naming else []
+            if not (first and isinstance(first[0], ast.Constant) and isinstance(first[0].value, str)):
+                raise _ComputedNameError
+            names.called.add(first[0].value)
+    return names
+
+
+def _statements(script: str) -> list[Node]:
+    """Raises InvalidScript."""
+    from codecall.sandbox.agentscript.checked import InvalidScript
+    from codecall.sandbox.agentscript.parser.parse import parse
     from codecall.sandbox.agentscript.typescript.strip import strip_types
 
     try:
-        statements, _ = parse(script)
+        return parse(script)[0]
     except InvalidScript:
         stripped = strip_types(script)
         if stripped is None:
             raise
-        statements, _ = parse(stripped.text)
-    waiting: list[Node] = list(statements)
+        return parse(stripped.text)[0]
+
+
+def _in_agentscript(script: str) -> Iterator[Literal]:
+    from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, children, span
+
+    waiting = _statements(script)
     while waiting:
         node = waiting.pop()
         with suppress(_NoLiteralError):

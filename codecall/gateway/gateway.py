@@ -60,8 +60,8 @@ class Gateway:
 
     Args:
         options: which servers, what of them may be used, how they are shown.
-        for_operator: whether its client is its operator: requests wait for a first listing as long as its server may
-            take to start, and are told of hidden tools.
+        for_operator: whether its client is its operator, who is told of hidden tools.
+        needed: the servers that are started where nothing is known of them; None: all. Others have no tools then.
         approvals_folder: where the operator decides about calls, if the options do not say; None: nowhere.
 
     Raises:
@@ -69,11 +69,17 @@ class Gateway:
     """
 
     def __init__(
-        self, options: GatewayOptions, *, for_operator: bool = False, approvals_folder: Path | None = None
+        self,
+        options: GatewayOptions,
+        *,
+        for_operator: bool = False,
+        needed: Collection[str] | None = None,
+        approvals_folder: Path | None = None,
     ) -> None:
         self.options: Final = options
         self._approvals_folder = approvals_folder
         self._for_operator = for_operator
+        self._needed = needed
         enabled = {name: server for name, server in options.servers.items() if server.enabled}
         self._exposure_policy = ExposurePolicy(options.expose)
         self._exposed: dict[str, Mode] = {name: server.exposed for name, server in enabled.items() if server.exposed}
@@ -109,7 +115,6 @@ class Gateway:
                 on_change=self._lists_changed,
                 wait_for_first=functools.partial(self._must_wait, server.exposed),
                 asking=asking if name in asked else None,
-                first_wait_s=server.start_timeout_s if for_operator else None,
             )
             for name, server in enabled.items()
         }
@@ -235,8 +240,9 @@ class Gateway:
         except BaseException:
             await self._close()
             raise
-        for provider in self._providers.values():
-            provider.open()
+        for name, provider in self._providers.items():
+            if provider.is_listed or self._needed is None or name in self._needed:
+                provider.open()
 
     async def _close(self) -> None:
         self._notifier.close()

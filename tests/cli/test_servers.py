@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from codecall.cli import exit_codes as exits
+from codecall.cli import gateway
 from codecall.cli.commands.refresh import listing_changes
 from codecall.cli.commands.savings import count_tokens
 from codecall.cli.gateway import ServerInventory
@@ -250,3 +251,112 @@ def test_refresh_goes_on_without_a_server_that_is_down(shop: CommandLine):
     assert "shop: 3 tools" in result.out
     assert "broken" in result.err
     assert list(listing_changes(Listing(), Listing())) == []
+
+
+@pytest.fixture
+def hanging(shop: CommandLine) -> CommandLine:
+    """What `shop` lists is kept; `slow` starts and never answers, and nothing is kept of it."""
+    assert shop("tools").code == exits.OK
+    program = f"open({str(shop.folder / 'started')!r}, 'a').write('x'); import time; time.sleep(1000)"
+    with (shop.folder / "codecall.toml").open("a") as file:
+        file.write(f"\n[servers.slow]\ncommand = {json.dumps(sys.executable)}\nargs = ['-c', {json.dumps(program)}]\n")
+    assert shop("trust").code == exits.OK
+    return shop
+
+
+def was_started(cli: CommandLine) -> bool:
+    return (cli.folder / "started").exists()
+
+
+NAMES_SHOP = (
+    ("a.js", "return shop.list_orders({ text: 'a' })"),
+    ("a.js", "return callTool('shop_list_orders', { text: 'a' })"),
+    ("a.js", "return tools.shop['list_orders']({ text: `a` })"),
+    ("a.ts", "const one: string = 'a'; return tools['shop_list_orders']({ text: one })"),
+    ("a.star", "return call_tool('shop_list_orders', text = 'a')"),
+    ("a.star", "return shop_list_orders(text = 'a')"),
+    ("a.js", "return 1"),
+)
+
+
+@pytest.mark.parametrize(("name", "script"), NAMES_SHOP)
+def test_a_script_starts_only_the_servers_whose_tools_it_names(hanging: CommandLine, name: str, script: str):
+    hanging.write(name, script)
+    for command in ("run", "check"):
+        result = hanging(command, name)
+        assert (result.code, result.err) == (exits.OK, ""), result
+    assert not was_started(hanging)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["describe", "shop_list_orders"],
+        ["search", "orders", "--app", "shop"],
+        ["tools", "shop"],
+        ["tools", "shop", "mail"],
+    ],
+)
+def test_a_command_starts_only_the_servers_that_it_names(hanging: CommandLine, words: list[str]):
+    result = hanging(*words)
+    assert (result.code, result.err) == (exits.OK, ""), result
+    assert not was_started(hanging)
+
+
+NAMES_ANY = (
+    ("a.js", "const n = ['shop', 'list_orders'].join('_'); return callTool(n, { text: 'a' })"),
+    ("a.js", "const n = 'list_orders'; return tools[`shop_${n}`]({ text: 'a' })"),
+    ("a.js", "const { shop } = tools; return shop.list_orders({ text: 'a' })"),
+    ("a.star", "n = 'shop_list_orders'\nreturn call_tool(n, text = 'a')"),
+    ("a.js", "const s = 'slow'; return shop.list_orders({ text: 'a' })"),
+)
+
+
+@pytest.mark.parametrize(("name", "script"), NAMES_ANY)
+def test_a_script_that_computes_names_runs_without_a_server_that_hangs(
+    hanging: CommandLine, monkeypatch: pytest.MonkeyPatch, name: str, script: str
+):
+    monkeypatch.setattr(gateway, "PATIENCE_S", 0.0)
+    hanging.write(name, script)
+    result = hanging("run", name)
+    assert (result.code, result.json) == (exits.OK, {"tool": "list_orders", "text": "a"}), result
+    assert result.err == (
+        "warning: server 'slow' is not available: it has not answered 0 s after the others; commands wait longer if "
+        "its `start_timeout_s` is set\n"
+    )
+
+
+def test_a_server_that_hangs_is_told_once(hanging: CommandLine, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(gateway, "PATIENCE_S", 0.0)
+    listed = hanging("tools")
+    assert listed.code == exits.UNAVAILABLE
+    assert [row[0] for row in listed.rows] == ["shop_list_orders", "shop_cancel_order", "mail_send"]
+    assert listed.err.count("slow' is not available: it has not answered 0 s after the others") == 1
+    found = hanging("search", "orders")
+    assert found.rows[0][1] == "shop_list_orders"
+    assert found.err == "Server 'slow' could not be listed, so its tools are missing.\n"
+    hanging.write("a.js", "return slow.find({})")
+    missed = hanging("run", "a.js")
+    assert missed.code == exits.FAILED
+    assert "Server 'slow' could not be listed, so its tools are missing." in missed.err
+
+
+def test_how_long_a_server_is_waited_for_its_options_say(hanging: CommandLine, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(gateway, "PATIENCE_S", 0.0)
+    with (hanging.folder / "codecall.toml").open("a") as file:
+        file.write("start_timeout_s = 0.2\n")
+    assert hanging("trust").code == exits.OK
+    result = hanging("tools")
+    assert result.code == exits.UNAVAILABLE
+    assert "it did not answer its first request within 0.2 s" in result.err
+    assert was_started(hanging)
+
+
+def test_composite_tools_may_call_tools_of_any_server(hanging: CommandLine, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(gateway, "PATIENCE_S", 0.0)
+    hanging.write("w.yaml", "name: w\ndescription: W.\nsteps:\n  - id: a\n    tool: shop_list_orders\n")
+    config = hanging.folder / "codecall.toml"
+    config.write_text(f"composite_tools = {{ paths = ['w.yaml'] }}\n{config.read_text()}")
+    assert hanging("trust").code == exits.OK
+    hanging.write("a.js", "return shop.list_orders({ text: 'a' })")
+    assert "server 'slow' is not available" in hanging("run", "a.js").err

@@ -209,7 +209,7 @@ async def _check_all(
     if not scripts:
         return
     starlark = any(script.language == "starlark" for script in scripts)
-    async with _checker(preset, options, starlark=starlark) as dry_run:
+    async with _checker(preset, options, scripts, starlark=starlark) as dry_run:
         for number, script in enumerate(scripts):
             progress.update(number, len(scripts), script.name)
             if script.text is None:
@@ -226,12 +226,12 @@ def _invalid(error: Mapping[str, object]) -> JsonObject:
 
 
 def _checker(
-    preset: str | None, options: GatewayOptions | None, *, starlark: bool
+    preset: str | None, options: GatewayOptions | None, scripts: Sequence[ScriptSource], *, starlark: bool
 ) -> AbstractAsyncContextManager[DryRun]:
     """Give what runs scripts dry: against the tools of servers if there are any, else against the language alone."""
     if options is None:
         return _check_language(preset, starlark=starlark)
-    return _check_with_servers(preset, options, starlark=starlark)
+    return _check_with_servers(preset, options, scripts, starlark=starlark)
 
 
 @asynccontextmanager
@@ -255,11 +255,15 @@ def _never_called(name: str, _: JsonObject) -> object:
 
 
 @asynccontextmanager
-async def _check_with_servers(preset: str | None, options: GatewayOptions, *, starlark: bool) -> AsyncGenerator[DryRun]:
+async def _check_with_servers(
+    preset: str | None, options: GatewayOptions, scripts: Sequence[ScriptSource], *, starlark: bool
+) -> AsyncGenerator[DryRun]:
     from codecall.cli.gateway import open_gateway, with_preset, with_starlark
+    from codecall.cli.literals import needed_servers
 
     options = with_starlark(options) if starlark else options
-    async with open_gateway(with_preset(options, preset)) as gateway:
+    needed = needed_servers([(script.text or "", script.language) for script in scripts], options)
+    async with open_gateway(with_preset(options, preset), needed=needed) as gateway:
 
         async def dry_run(script: ScriptSource) -> JsonObject:
             language = {"language": "starlark"} if script.language == "starlark" else {}

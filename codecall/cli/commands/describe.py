@@ -26,14 +26,15 @@ async def describe(
     """Show what tools take and give, with examples. The answer is the one that a model gets from codecall_describe,
     if its client can ask a person."""
     from codecall.cli.arguments import gateway_options
-    from codecall.cli.gateway import open_gateway
+    from codecall.cli.gateway import open_gateway, servers_of
     from codecall.cli.layout import format_typescript
     from codecall.cli.output import Output
 
     output = Output(as_json=as_json)
     arguments = {"toolNames": list(dict.fromkeys(names)), "format": "typescript" if typescript else "json"}
     with output.progress("asking servers"):
-        async with open_gateway(gateway_options(server_args, output)) as gateway:
+        options = gateway_options(server_args, output)
+        async with open_gateway(options, needed=servers_of(names, options.servers)) as gateway:
             result = await gateway.call("describe", arguments)
             asked = gateway.asked_tools()
     if as_json:

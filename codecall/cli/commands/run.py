@@ -55,6 +55,7 @@ async def run(
     from codecall.cli.commands.check import read_script, refuse_option
     from codecall.cli.commands.trace import call_rows
     from codecall.cli.gateway import open_gateway, with_preset, with_starlark
+    from codecall.cli.literals import needed_servers
     from codecall.cli.output import Output, telling_what_was_done
     from codecall.traces.records import TraceRecorder
 
@@ -74,7 +75,12 @@ async def run(
     with telling_what_was_done(recorder), output.progress("starting") as progress:
         console, person = LiveConsole(progress), TerminalPerson(allow, output, progress)
         async with open_gateway(
-            options, callbacks=console, observers=(recorder,), workers=True, person=person
+            options,
+            callbacks=console,
+            observers=(recorder,),
+            workers=True,
+            person=person,
+            needed=needed_servers([(source.text, source.language)], options),
         ) as gateway:
             given = {name: value for name, value in arguments.items() if value or name == "script"}
             envelope, blocks = await gateway.call_with_content("execute", given, console)

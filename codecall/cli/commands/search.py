@@ -38,7 +38,7 @@ async def search(
     """Find tools by what they do. The answer is the one that a model gets from codecall_search whose client can ask a
     person; tools for each call of which the person is asked are marked."""
     from codecall.cli.arguments import gateway_options
-    from codecall.cli.gateway import open_gateway
+    from codecall.cli.gateway import open_gateway, servers_of
     from codecall.cli.output import Output
 
     output = Output(as_json=as_json)
@@ -48,7 +48,9 @@ async def search(
     if app or kind:
         arguments["filter"] = {**({"appIds": list(app)} if app else {}), **({"kinds": list(kind)} if kind else {})}
     with output.progress("asking servers", reports_servers=True):
-        async with open_gateway(gateway_options(server_args, output)) as gateway:
+        options = gateway_options(server_args, output)
+        needed = servers_of(app, options.servers) if app else None
+        async with open_gateway(options, needed=needed) as gateway:
             result = await gateway.call("search", arguments)
             asked = gateway.asked_tools()
     if as_json:

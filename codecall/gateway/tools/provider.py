@@ -14,6 +14,7 @@ from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
 
 from codecall.catalog.uris import match_steps
+from codecall.errors import CodeCallError
 from codecall.gateway.config.options import AccessOptions
 from codecall.gateway.tools.access import AccessRules, UnmatchedPattern
 from codecall.gateway.tools.components import Asking
@@ -44,7 +45,6 @@ class ServerProvider(Provider):
         on_change: called with the kinds of lists that have changed.
         wait_for_first: asked whether this request has to wait for a server of which nothing is known yet.
         asking: has a person allow calls of tools that are asked for; None: nobody can.
-        first_wait_s: seconds that requests wait for the first listing; None: as usual.
     """
 
     def __init__(
@@ -58,7 +58,6 @@ class ServerProvider(Provider):
         on_change: OnChanged | None = None,
         wait_for_first: Callable[[], bool] = lambda: True,
         asking: Asking | None = None,
-        first_wait_s: float | None = None,
     ) -> None:
         super().__init__()
         self.upstream: Final = upstream
@@ -70,7 +69,6 @@ class ServerProvider(Provider):
             names=names or ReservedNames(),
             on_change=on_change,
             asking=asking,
-            first_wait_s=first_wait_s,
         )
         self._asking = asking
         self._wait_for_first = wait_for_first
@@ -100,14 +98,24 @@ class ServerProvider(Provider):
         return self._refresher.is_listed
 
     @property
+    def is_missing(self) -> bool:
+        """Whether the server was asked, and what it lists is not known."""
+        return self._refresher.is_missing
+
+    @property
     def listing(self) -> Listing:
         """What the server listed last; empty while that is not known."""
         return self._refresher.visible.listing or Listing()
 
     @property
-    def failure(self) -> str | None:
+    def error(self) -> CodeCallError | None:
         """Why the server could not be listed when it was asked last; None if it could."""
-        return self._refresher.error.message if self._refresher.error is not None else None
+        return self._refresher.error
+
+    @property
+    def failure(self) -> str | None:
+        """The message of `error`."""
+        return self.error.message if self.error is not None else None
 
     @property
     def hidden(self) -> tuple[HiddenComponent, ...]:
@@ -145,6 +153,10 @@ class ServerProvider(Provider):
     async def close(self) -> None:
         """Stop asking the server."""
         await self._refresher.close()
+
+    async def give_up(self, error: CodeCallError) -> None:
+        """Stop asking the server, and have what it lists count as not to be known, for this reason."""
+        await self._refresher.give_up(error)
 
     async def refresh(self) -> Listing:
         """Ask the server now, and use what it lists.

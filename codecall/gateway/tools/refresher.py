@@ -41,7 +41,8 @@ FIRST_WAIT_S: Final = 10.0
 """Seconds that requests wait for a server of which nothing is known, counted from the moment it was first asked."""
 
 RETRY_S: Final = 30.0
-"""Seconds after which a server that could not be listed is asked again, when a request needs its lists."""
+"""Seconds since it failed after which a server that could not be listed is asked again, when a request needs its lists.
+"""
 
 LIST_AGAIN_S: Final = 60.0
 """Seconds after a listing for which a name that it does not have is believed to be none."""
@@ -75,7 +76,6 @@ class ListingRefresher:
         names: which names its tools may not have.
         on_change: called with the kinds of lists that have changed.
         asking: has a person allow calls of tools that are asked for; None: nobody can.
-        first_wait_s: seconds that requests wait for the first listing; None: `FIRST_WAIT_S`.
     """
 
     def __init__(
@@ -87,10 +87,8 @@ class ListingRefresher:
         names: ReservedNames,
         on_change: OnChanged | None,
         asking: Asking | None = None,
-        first_wait_s: float | None = None,
     ) -> None:
         self._upstream = upstream
-        self._first_wait_s = first_wait_s
         self._access = access
         self.cache_file: Final = cache_file
         self._names = names
@@ -113,6 +111,7 @@ class ListingRefresher:
         self._reported_foreign: tuple[str, ...] = ()
         self._backoff = Backoff()
         self._last_asked_at: float | None = None
+        self._asking_ended_at: float | None = None
         self._open = False
         self._is_late = False
         """Whether it was logged that requests no longer wait for the first listing."""
@@ -122,6 +121,11 @@ class ListingRefresher:
     def is_listed(self) -> bool:
         """Whether it is known what the server lists."""
         return self.visible.listing is not None
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether it was asked, and what it lists is not known."""
+        return not self.is_listed and (self._last_asked_at is not None or self.error is not None)
 
     def load(self) -> None:
         """Use what is kept on disk, unless something is wrong with it. Reads the file: not on the event loop."""
@@ -145,6 +149,11 @@ class ListingRefresher:
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
+
+    async def give_up(self, error: CodeCallError) -> None:
+        """Stop asking the server, and have what it lists count as not to be known, for this reason."""
+        await self.close()
+        self.error = error
 
     async def refresh(self) -> Listing:
         """Ask the server now, and use what it lists.
@@ -303,6 +312,7 @@ class ListingRefresher:
             logger.exception("Server %s could not be listed", self._upstream.name)
             self.error = CodeCallError("it could not be listed; the log says more")
         finally:
+            self._asking_ended_at = time.monotonic()
             self._has_result.set()
 
     def _is_fresh(self) -> bool:
@@ -314,11 +324,11 @@ class ListingRefresher:
         if self.is_listed or not self._open:
             return
         now = time.monotonic()
-        if self._last_asked_at is None or (self._has_result.is_set() and now - self._last_asked_at >= RETRY_S):
+        may_retry = self._asking_ended_at is None or now - self._asking_ended_at >= RETRY_S
+        if self._last_asked_at is None or (self._has_result.is_set() and may_retry):
             self._refresh_later()
             self._last_asked_at = now
-        wait_s = FIRST_WAIT_S if self._first_wait_s is None else self._first_wait_s
-        left = self._last_asked_at + wait_s - now
+        left = self._last_asked_at + FIRST_WAIT_S - now
         if not wait_for_first():
             return
         with suppress(TimeoutError):
@@ -327,12 +337,12 @@ class ListingRefresher:
             self._is_late = True
             logger.warning(
                 "Server %r is still starting after %g s; until it has listed its tools there are none of it",
-                *(self._upstream.name, wait_s),
+                *(self._upstream.name, FIRST_WAIT_S),
             )
 
     async def wait_until_asked(self) -> None:
-        """Wait until it is known what the server lists, or that it could not be asked."""
-        if not self.is_listed:
+        """Wait until it is known what the server lists, or that it could not be asked; not if it is not to be asked."""
+        if self._open and not self.is_listed:
             await self._has_result.wait()
 
 

@@ -33,7 +33,7 @@ class MissingTools:
         server = self._server_of(name) if name is not None else None
         if self._for_operator and server is not None and name is not None and self._is_hidden(server, name):
             return [f"'{name}' is hidden: `codecall tools --all` says why."]
-        names = [each for each, provider in self._providers.items() if not provider.is_listed]
+        names = [each for each, provider in self._providers.items() if provider.is_missing]
         if server is not None:
             names = [each for each in names if each == server]
         sentences = [self._sentence(each) for each in names[:MAX_NAMED]]
