@@ -1,7 +1,9 @@
-"""How much each caller has stored in this process at the same time: reservations, which expire by themselves.
+"""How much each caller has stored in this process at the same time: reservations, which expire by themselves; and how
+much of each waits.
 
-Large results (`results/service.py`) and resumable runs (`resume/replay.py`) count what they store here. A quota counts
-and refuses; it stores nothing itself.
+Large results (`results/service.py`) and resumable runs (`resume/replay.py`) count what they store here, approvals the
+runs that wait (`approvals/service.py`) and the answers that are kept for them (`approvals/rounds.py`). What counts here
+refuses; it stores nothing itself.
 """
 
 from __future__ import annotations
@@ -51,6 +53,12 @@ class Quota:
         self._total = 0
         self._by_owner: Counter[str] = Counter()
         self._expiring: list[Reservation] = []
+
+    @property
+    def total(self) -> int:
+        """What all owners have reserved now."""
+        self._drop_expired()
+        return self._total
 
     def owned_by(self, owner: str) -> int:
         """What this owner has reserved now."""
@@ -118,3 +126,43 @@ class Quota:
         self._by_owner[reservation.owner] += size
         if not self._by_owner[reservation.owner]:
             del self._by_owner[reservation.owner]
+
+
+class NoPlace(Exception):  # noqa: N818 - internal signal, named for what happened
+    """There is no place for one more; the text says why."""
+
+
+class Places:
+    """Places for runs that wait for an answer. However many one owner takes, as many are left for others; a single
+    place is for whoever comes first.
+
+    Args:
+        most: How many there are.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken = Quota()
+
+    def take(self, owner: str, *, alone: bool) -> Reservation:
+        """One place, until it is left.
+
+        Args:
+            owner: Whose it is.
+            alone: Whether there are no others, so that it may be any.
+
+        Raises:
+            NoPlace: there is none.
+        """
+        own, free = self._taken.owned_by(owner), self._most - self._taken.total
+        if free <= 0:
+            raise NoPlace(f"{self._most} runs wait for an answer already")
+        if own >= free and not alone:
+            raise NoPlace(
+                f"{own} runs of this caller wait for an answer already, and the last {free} places are for others"
+            )
+        return self._taken.reserve(owner, None, 1)
+
+    def leave(self, place: Reservation) -> None:
+        """Give a place back; again is nothing."""
+        self._taken.shrink(place, 0)

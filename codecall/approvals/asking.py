@@ -136,6 +136,18 @@ class Channel(Protocol):
         ...
 
 
+class Model(Protocol):
+    """A way to the model of the client."""
+
+    async def ask(self, request: CreateMessageRequest) -> object:
+        """Ask it, and wait for the answer.
+
+        Raises:
+            Unanswered: there is none.
+        """
+        ...
+
+
 class RequestChannel:
     """Asks by requests to the client (`elicitation/create`, `sampling/createMessage`), on connections of the handshake
     era.

@@ -155,14 +155,15 @@ class WaitingRuns:
         self._store = CheckedStore(store, COLLECTION, REQUEST_TIMEOUT_S)
         # Not all stores can; without it nobody knows who goes on.
         self._delete = cast("Callable[..., Awaitable[bool]] | None", getattr(store, "delete", None))
-        self._wait_s = wait_s
+        self.kept_s = wait_s + SLACK_S
+        """Seconds for which a run is kept."""
 
     async def keep(self, run: WaitingRun) -> bool:
         """Let any instance go on with a run; whether one can."""
         if self._delete is None:
             return False
         try:
-            await self._store.put(run.state, msgspec.to_builtins(run), self._wait_s + SLACK_S)
+            await self._store.put(run.state, msgspec.to_builtins(run), self.kept_s)
         except StoreError as failure:
             logger.warning("the store of runs failed (%s); a run waits for its answers here alone", failure.reason)
             return False

@@ -99,9 +99,9 @@ class ApprovalOptions(Options):
     """Seconds of waiting on a connection of 2026-07-28 after which a run gives up its worker, and goes on from its
     record when it is answered; calls that have failed are made again then. Needs `resume`. None: it keeps it."""
     max_waiting: int = Field(default=20, ge=1, le=10_000)
-    """Most runs of this process that wait for an answer of a person or of the client's model (`extract`) at the same
-    time; the calls of others fail with APPROVAL_REQUIRED or EXTRACTION_FAILED. Over HTTP one caller may have as many as
-    stay free for others."""
+    """Most runs of this process that wait for an answer of a person or of the client's model (`extract`, searches) at
+    the same time; the calls of others fail with APPROVAL_REQUIRED or EXTRACTION_FAILED. Over HTTP one caller may have
+    as many as stay free for others; 1: whoever comes first."""
     max_questions: int = Field(default=20, ge=1, le=10_000)
     """Most questions that one run may ask; the next ends it with APPROVAL_REQUIRED."""
     run_grant_s: float = Field(default=600.0, gt=0, le=86_400)

@@ -13,7 +13,6 @@ from its record as far as it had come, and goes on from there with the answers.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
 from fastmcp import Context
-from fastmcp.exceptions import ValidationError
+from fastmcp.exceptions import ToolError, ValidationError
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from mcp_types import (
     ElicitRequest,
@@ -32,7 +31,7 @@ from mcp_types import (
     InputRequiredResult,
 )
 
-from codecall.approvals.asking import DENY
+from codecall.approvals.asking import DENY, is_local
 from codecall.approvals.grants import Grants
 from codecall.approvals.handover import GivenAnswers, MovedGrant, OpenQuestion, WaitingRun, WaitingRuns
 from codecall.concurrency import abandon
@@ -40,6 +39,7 @@ from codecall.errors import RunDivergedError
 from codecall.identity import client_key
 from codecall.jsonio.decode import canonical_digest_async, sha256
 from codecall.key_value import StoreError
+from codecall.quota import NoPlace, Places, Reservation
 from codecall.sandbox.clock import RunClock
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ _CLAIM_S: Final = 0.05
 """Seconds between two looks at whether a request has gone on with a call."""
 
 MAX_KEPT: Final = 1_000
-"""Most calls of a server that no request waits for; the one that has been so for longest is cancelled."""
+"""Most calls of a server that no request waits for, those included that have ended or given up their workers."""
 
 
 class _Open(NamedTuple):
@@ -182,6 +182,8 @@ class WaitingCall:
     """A digest of the name and the arguments, which are the same in each of its requests."""
     channel: RoundTripChannel
     task: asyncio.Task[ToolResult]
+    alone: bool
+    """Whether there are no other callers."""
     state: str = ""
     """By which the next request finds it."""
     watch: asyncio.Task[None] | None = None
@@ -202,6 +204,9 @@ class RoundTrips:
 
     def __init__(self, grants: Grants, shared: WaitingRuns | None = None, release_s: float | None = None) -> None:
         self._release_s = release_s
+        self._places = Places(MAX_KEPT)
+        self._taken: dict[str, Reservation] = {}
+        """The places of calls that no request waits for, by their states."""
         self._waiting: dict[str, WaitingCall] = {}
         self._grants = grants
         self._shared = shared
@@ -223,11 +228,11 @@ class RoundTrips:
         Raises:
             ValidationError: no call of this caller with these arguments waits under the state.
         """
-        caller = client_key(context)
+        caller, alone = client_key(context), is_local(context)
         digest = await canonical_digest_async(json.dumps([name, arguments]))
         state, responses = context.request_state, context.input_responses or {}
         if state is None:
-            call = _start(caller, digest, RoundTripChannel(), start)
+            call = _start(caller, digest, RoundTripChannel(), alone, start)
         elif (call := self._waiting.get(state)) is not None and (call.caller, call.request) == (caller, digest):
             if call.watch is not None and self._shared is not None:
                 call.claims += 1
@@ -239,20 +244,24 @@ class RoundTrips:
                 call.watch = None
             if self._waiting.pop(state, None) is None:
                 raise _unknown(name)
+            self._leave(state)
             call.channel.answer(responses)
         elif call is None and self._shared is not None:
             run = await _available(name, self._shared.find(state))
             if run is None or (run.caller, run.request) != (caller, digest):
                 raise _unknown(name)
             await self._claim(name, state, self._shared)
-            call = _start(caller, digest, RoundTripChannel(GivenAnswers(run, responses)), start)
+            self._leave(state)
+            call = _start(caller, digest, RoundTripChannel(GivenAnswers(run, responses)), alone, start)
         else:
             raise _unknown(name)
-        return await self._answer(call)
+        return await self._answer(name, call)
 
     async def flush(self) -> None:
         """Cancel all calls that wait: the server ends. Other instances may go on with them."""
         calls = list(self._waiting.values())
+        for state in list(self._waiting):
+            self._leave(state)
         self._waiting.clear()
         for call in calls:
             call.task.cancel()
@@ -261,12 +270,17 @@ class RoundTrips:
         if calls:
             await asyncio.wait([call.task for call in calls], timeout=1.0)
 
+    def _leave(self, state: str) -> None:
+        """No place is taken any more by the call of a state."""
+        if (place := self._taken.pop(state, None)) is not None:
+            self._places.leave(place)
+
     async def _claim(self, name: str, state: str, shared: WaitingRuns) -> None:
         """Go on with a call that other instances may have gone on with."""
         if not await _available(name, shared.claim(state)):
             raise _unknown(name)
 
-    async def _answer(self, call: WaitingCall) -> ToolResult:
+    async def _answer(self, name: str, call: WaitingCall) -> ToolResult:
         channel = call.channel
         while not call.task.done():
             channel.changed.clear()
@@ -284,24 +298,32 @@ class RoundTrips:
                 changed.cancel()
         if call.task.done():
             return call.task.result()
-        await self._keep(call)
+        await self._keep(name, call)
         return InputRequiredToolResult(
             InputRequiredResult(input_requests=dict(channel.questions()), request_state=call.state)
         )
 
-    async def _keep(self, call: WaitingCall) -> None:
-        if len(self._waiting) >= MAX_KEPT:
-            abandon(self._waiting.pop(next(iter(self._waiting))).task)
+    async def _keep(self, name: str, call: WaitingCall) -> None:
+        try:
+            place = self._places.take(call.caller, alone=call.alone)
+        except NoPlace as full:
+            abandon(call.task)
+            raise ToolError(
+                f"{name}: {full}. The run has ended; calls that it has made may have taken effect"
+            ) from None
         call.state = state = secrets.token_urlsafe(32)
+        self._taken[state] = place
         self._waiting[state] = call
         loop = asyncio.get_running_loop()
 
-        def forget() -> None:
+        def forget(*, is_kept: bool = False) -> None:
             if self._waiting.get(state) is call:
                 del self._waiting[state]
                 abandon(call.task)
                 if call.watch is not None:
                     call.watch.cancel()
+                if not is_kept:
+                    self._leave(state)
 
         # Its own questions run out of time; what it says then is kept for a client that comes late.
         call.task.add_done_callback(lambda _: loop.call_later(KEPT_S, forget))
@@ -309,12 +331,17 @@ class RoundTrips:
         if shared is not None and channel.may_move and await shared.keep(self._entry(call)):
 
             async def watch() -> None:
-                with contextlib.suppress(TimeoutError):
+                is_kept = False
+                try:
                     async with asyncio.timeout(self._release_s):
                         await shared.wait_until_gone(state)
+                except TimeoutError:
+                    is_kept = True
                 while call.claims:  # noqa: ASYNC110 - for as long as one request to the store
                     await asyncio.sleep(_CLAIM_S)
-                forget()
+                if is_kept:  # its entry in the store takes the place
+                    loop.call_later(shared.kept_s, self._leave, state)
+                forget(is_kept=is_kept)
 
             call.watch = asyncio.create_task(watch())
 
@@ -328,9 +355,9 @@ class RoundTrips:
 
 
 def _start(
-    caller: str, request: str, channel: RoundTripChannel, start: Callable[[], Awaitable[ToolResult]]
+    caller: str, request: str, channel: RoundTripChannel, alone: bool, start: Callable[[], Awaitable[ToolResult]]
 ) -> WaitingCall:
-    return WaitingCall(caller, request, channel, asyncio.create_task(_within(channel, start)))
+    return WaitingCall(caller, request, channel, asyncio.create_task(_within(channel, start)), alone)
 
 
 def _other_path(missing: Sequence[str]) -> RunDivergedError:

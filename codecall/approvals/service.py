@@ -5,17 +5,21 @@ from __future__ import annotations
 import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from anyio import to_thread
 from fastmcp import Context
 from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
+from mcp_types import CreateMessageRequest
 
 from codecall.approvals.asking import (
     Channel,
+    Model,
     RequestChannel,
+    Unanswered,
     can_be_asked,
     can_elicit,
     can_sample,
@@ -36,6 +40,7 @@ from codecall.calls.clock import MAX_QUESTION_S
 from codecall.catalog.entries import CatalogEntry
 from codecall.identity import client_key, rate_limit_key
 from codecall.key_value import KeyValueStore
+from codecall.quota import NoPlace, Places, Reservation
 from codecall.sandbox.clock import RunClock
 
 
@@ -70,8 +75,11 @@ class ApprovalService:
         wait_s = max(options.wait_s, MAX_QUESTION_S)
         shared = WaitingRuns(store, wait_s) if store is not None else None
         self.rounds = RoundTrips(self.grants, shared, options.release_s)
-        self._waiting: Counter[RunIdentity] = Counter()
-        """The number of open questions of each run that has some."""
+        self._places = Places(options.max_waiting)
+        self._waiting: dict[RunIdentity, Reservation] = {}
+        """The places of the runs that have open questions."""
+        self._questions: Counter[RunIdentity] = Counter()
+        """The number of open questions of each of them."""
 
     def can_ask(self, context: Context) -> bool:
         """Whether somebody can be asked for the calls of a request."""
@@ -96,9 +104,18 @@ class ApprovalService:
         flow = follow_values(self.flows, script)
         return CallGate(self, context, identity, channel, clock, others=others, flow=flow, given=given, notes=notes)
 
-    def model(self, context: Context) -> Channel | None:
-        """The way to the model of the client of a request; None if the client offers none."""
-        return _channel(context) if self._samples and can_sample(context) else None
+    def model(self, context: Context, run: RunIdentity | None = None) -> Model | None:
+        """The way to the model of the client of a request; None if the client offers none.
+
+        Args:
+            context: FastMCP's context of the request.
+            run: The run that asks; None: no run does.
+        """
+        channel = _channel(context) if self._samples and can_sample(context) else None
+        if channel is None:
+            return None
+        asking = run or RunIdentity(new_call_id(), client_key(context), "", is_local(context))
+        return _CountedModel(channel, partial(self.wait, asking))
 
     async def respond(
         self, context: Context, name: str, arguments: Mapping[str, object], start: Callable[[], Awaitable[ToolResult]]
@@ -160,27 +177,40 @@ class ApprovalService:
     @contextmanager
     def wait(self, run: RunIdentity) -> Generator[str]:
         """Count a run as waiting; why there is no room for one more, empty if there is."""
-        if run not in self._waiting and (full := self._full(run)):
-            yield full
+        try:
+            if run not in self._waiting:
+                self._waiting[run] = self._places.take(run.caller, alone=run.alone)
+        except NoPlace as full:
+            yield str(full)
             return
-        self._waiting[run] += 1
+        self._questions[run] += 1
         try:
             yield ""
         finally:
-            self._waiting[run] -= 1
-            if not self._waiting[run]:
-                del self._waiting[run]
+            self._questions[run] -= 1
+            if not self._questions[run]:
+                del self._questions[run]
+                self._places.leave(self._waiting.pop(run))
 
-    def _full(self, run: RunIdentity) -> str:
-        most = self.options.max_waiting
-        free = most - len(self._waiting)
-        if free <= 0:
-            return f"{most} runs wait for an answer already"
-        own = sum(other.caller == run.caller for other in self._waiting)
-        # However many a caller has, as many are left for others.
-        if own < free or run.alone:
-            return ""
-        return f"{own} runs of this caller wait for an answer already, and the last {free} places are for others"
+
+class _CountedModel:
+    """A client's model; what waits for it is counted as what waits for a person is.
+
+    Args:
+        channel: The way to it.
+        wait: See `ApprovalService.wait`.
+    """
+
+    def __init__(self, channel: Channel, wait: Callable[[], AbstractContextManager[str]]) -> None:
+        self._channel = channel
+        self._wait = wait
+
+    async def ask(self, request: CreateMessageRequest) -> object:
+        """See `Model`."""
+        with self._wait() as full:
+            if full:
+                raise Unanswered(full)
+            return await self._channel.ask(request)
 
 
 def _desk(folder: Path) -> Desk:

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from mcp_types import CreateMessageRequest, CreateMessageRequestParams, SamplingMessage, TextContent
 
-from codecall.approvals.asking import Channel, Unanswered, sampled_text
+from codecall.approvals.asking import Model, Unanswered, sampled_text
 from codecall.extraction.extractor import MAX_ANSWER_CHARS, unfenced
 from codecall.jsonio.decode import read_json
 
@@ -36,7 +36,7 @@ class ModelRanking:
         model: The way to it; None: the client offers none.
     """
 
-    def __init__(self, model: Channel | None) -> None:
+    def __init__(self, model: Model | None) -> None:
         self._model = model
 
     async def choose(self, queries: Sequence[str], candidates: Sequence[tuple[str, str]]) -> list[list[int]]:

@@ -275,9 +275,8 @@ def _extractor(runtime: Runtime, context: Context, gate: CallGate | None, clock:
     from codecall.extraction.extractor import RunExtractor  # few servers have it
 
     approvals = runtime.approvals
-    if approvals is None or gate is None:
-        return RunExtractor(options, None, clock)
-    return RunExtractor(options, approvals.model(context), clock, partial(approvals.wait, gate.identity))
+    model = approvals.model(context, gate.identity) if approvals is not None and gate is not None else None
+    return RunExtractor(options, model, clock)
 
 
 def _block_store(broker: Broker) -> BlockStore | None:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from fastmcp import Client, FastMCP
+from mcp_types import InputRequiredResult
 
 from codecall import CodeCallPlugin, OptionsError
+from tests.approvals.conftest import Raw
 
 pytestmark = pytest.mark.anyio
 
@@ -44,13 +46,13 @@ class Model:
         )
 
 
-def server() -> FastMCP[Any]:
+def server(**more: Any) -> FastMCP[Any]:
     """A server that searches with the client's model."""
     made = FastMCP[Any]("office")
     for name, about in TOOLS.items():
         made.tool(lambda: None, name=name, description=about)
     options: dict[str, Any] = {"pool": {"min_workers": 0}, "embedding": {"strategy": "model"}}
-    return CodeCallPlugin.init(**options).install(made)
+    return CodeCallPlugin.init(**options | more).install(made)
 
 
 async def search(model: Model | None, mode: str, query: Any, **arguments: Any) -> dict[str, Any]:
@@ -108,3 +110,12 @@ async def test_the_strategy_is_no_matter_of_a_reload() -> None:
     plugin = CodeCallPlugin.init(pool={"min_workers": 0})
     with pytest.raises(OptionsError, match="embedding: cannot be changed by a reload"):
         await plugin.reload(embedding={"strategy": "model"})
+
+
+async def test_searches_that_wait_for_the_clients_model_share_the_bound_of_runs() -> None:
+    office = server(approvals={"rules": [], "max_waiting": 2})
+    async with Client(office, mode="2026-07-28", sampling_handler=Model("{}").answer) as client:
+        raw = Raw(client, "codecall:search")
+        asked = [await raw.ask({"query": f"letter {number}"}) for number in range(3)]
+    assert [isinstance(answer, InputRequiredResult) for answer in asked] == [True, True, False]
+    assert "Chosen by words alone: 2 runs wait for an answer already." in asked[2]["warnings"]

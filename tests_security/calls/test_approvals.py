@@ -313,18 +313,49 @@ async def test_a_stolen_state_is_worth_nothing_and_its_owner_still_answers() -> 
         assert (await Raw(owner).go_on(asked, SEND, ONCE))["result"] == "sent to ann"
 
 
-async def test_one_caller_leaves_places_for_the_questions_of_others() -> None:
+@pytest.mark.parametrize(("places", "own"), [(2, 1), (3, 2), (4, 2)])
+async def test_one_caller_leaves_places_for_the_questions_of_others(places: int, own: int) -> None:
     tokens = {name: {"client_id": name, "sub": name, "scopes": []} for name in ("ann", "mallory")}
-    office = Office({"rules": "writes", "max_waiting": 4}, auth=StaticTokenVerifier(tokens=tokens))
+    office = Office({"rules": "writes", "max_waiting": places}, auth=StaticTokenVerifier(tokens=tokens))
     async with (
         asgi_server(office.server) as served,
         served.client(auth="ann", mode=MODERN, elicitation_handler=Person(ONCE).answer) as other,
         served.client(auth="mallory", mode=MODERN, elicitation_handler=Person(ONCE).answer) as hog,
     ):
         asked = [await Raw(hog).ask(SEND) for _ in range(4)]
-        assert [isinstance(answer, InputRequiredResult) for answer in asked] == [True, True, False, False]
-        assert "2 runs of this caller wait for an answer already" in asked[3]["error"]["message"]
+        assert [isinstance(answer, InputRequiredResult) for answer in asked] == [True] * own + [False] * (4 - own)
+        assert f"{own} runs of this caller wait for an answer already" in asked[3]["error"]["message"]
         assert isinstance(await Raw(other).ask(SEND), InputRequiredResult)
+
+
+async def test_the_single_place_is_for_whoever_comes_first_and_is_free_again_once_it_is_left() -> None:
+    tokens = {name: {"client_id": name, "sub": name, "scopes": []} for name in ("ann", "mallory")}
+    office = Office({"rules": "writes", "max_waiting": 1}, auth=StaticTokenVerifier(tokens=tokens))
+    async with (
+        asgi_server(office.server) as served,
+        served.client(auth="ann", mode=MODERN, elicitation_handler=Person(ONCE).answer) as second,
+        served.client(auth="mallory", mode=MODERN, elicitation_handler=Person(ONCE).answer) as first,
+    ):
+        asked = await Raw(first).ask(SEND)
+        assert "1 runs wait for an answer already" in (await Raw(second).ask(SEND))["error"]["message"]
+        await Raw(first).go_on(asked, SEND, ONCE)
+        assert isinstance(await Raw(second).ask(SEND), InputRequiredResult)
+
+
+async def test_what_waits_for_one_caller_ends_no_run_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "MAX_KEPT", 4)
+    tokens = {name: {"client_id": name, "sub": name, "scopes": []} for name in ("ann", "mallory")}
+    office = Office("writes", auth=StaticTokenVerifier(tokens=tokens))
+    async with (
+        asgi_server(office.server) as served,
+        served.client(auth="ann", mode=MODERN, elicitation_handler=Person(ONCE).answer) as other,
+        served.client(auth="mallory", mode=MODERN, elicitation_handler=Person(ONCE).answer) as hog,
+    ):
+        asked = await Raw(other).ask(SEND)
+        answers = [await Raw(hog).ask(SEND) for _ in range(5)]
+        assert [isinstance(answer, InputRequiredResult) for answer in answers] == [True, True, False, False, False]
+        assert "2 runs of this caller wait" in answers[4]
+        assert (await Raw(other).go_on(asked, SEND, ONCE))["result"] == "sent to ann"
 
 
 async def test_two_requests_with_one_state_go_on_once() -> None:
