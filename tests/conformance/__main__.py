@@ -65,7 +65,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         config = Path(folder) / "codecall.toml"
         config.write_text(
-            f'[servers.test]\ncommand = "{sys.executable}"\nargs = ["{server}"]\n'
+            f'[servers.test]\ncommand = "{sys.executable}"\nargs = ["{server}"]\nsampling = true\n'
             f'[expose]\nmode = "never"\n[serve]\ntransport = "http"\nport = {gateway_port}\n',
             encoding="utf-8",
         )
