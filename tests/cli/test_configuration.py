@@ -90,6 +90,8 @@ def test_init_without_other_clients_writes_a_template(cli: CommandLine) -> None:
     ran = cli("init", "--yes")
     assert ran.code == exits.OK
     assert "codecall add NAME" in ran.err
+    # There is no client to take servers out of.
+    assert "Take the servers out there" not in ran.err
     text = (cli.folder / "codecall.toml").read_text()
     assert "# [servers.git]" in text
     assert servers(cli.folder) == {}

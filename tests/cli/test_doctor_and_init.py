@@ -100,7 +100,8 @@ def test_init_takes_over_a_file_and_says_where_values_go(clients: CommandLine):
     ran = clients("init", "--config", "leak.json", "--yes", "--no-start")
     assert ran.code == exits.OK
     assert "Cursor" in ran.out
-    assert "In place of … write the value" in ran.err
+    assert "In place of … write the value: GITHUB_TOKEN" in ran.err
+    assert "Claude Code must be started with it in its environment: GITHUB_TOKEN" in ran.err
     assert TOKEN not in ran.out + ran.err
     assert list(tomllib.loads((clients.folder / "codecall.toml").read_text())["servers"]) == ["github"]
 

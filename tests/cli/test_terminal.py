@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -12,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastmcp import Client, FastMCP
+from fastmcp.exceptions import ToolError
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from codecall import CodeCallPlugin, JsonLinesSink
 from codecall.cli.app import COMMANDS
 from codecall.cli.layout import break_command, break_text, format_typescript
 from tests.cli.conftest import LISTED
@@ -24,6 +28,7 @@ from tests.cli.terminal import on_terminal
 WIDE = 600
 DRAWN = re.compile(r"[…│├└─╭╮╰╯█▏▎▍▌▋▊▉✓✗!→^\\]+")
 
+RUN = f"run_{'0123456789abcdef' * 2}"
 SAID = [
     ("trust",),
     ("doctor",),
@@ -52,10 +57,46 @@ SAID = [
     ("init", "--yes", "--force", "-o", "other.toml"),
     ("trust", "--list"),
     ("trace", "nothing.jsonl"),
+    ("approvals",),
+    ("approvals", "allow", "nosuch"),
+    ("composite", "list"),
+    ("composite", "check"),
+    ("composite", "run", "tell_a_person", "--dry-run", "--param", "text=a"),
+    ("composite", "run", "tell_a_person"),
+    ("composite", "run", "nosuch"),
+    ("trace", "runs.jsonl"),
+    ("trace", "runs.jsonl", "--run", RUN),
+    ("promote", RUN, "--records", "runs.jsonl", "--name", "all_orders", "--parameter", "text=the orders"),
+    ("promote", RUN, "--records", "runs.jsonl", "--name", "other_orders", "--parameter", "text=nosuch"),
+    ("clients",),
+    ("clients", "write", "--yes"),
+    # These change the configuration: last.
+    ("add", "more", "--", "uvx", "a-server", "--with", "an-extension-of-it", "--repository", "a/folder/of/some/length"),
+    ("add", "more", "https://example.com/mcp"),
+    ("add", "some.thing", "nothing"),
+    ("remove", "more"),
+    ("remove", "nosuch"),
+    # It sets up logging, which no other command does.
     ("serve", "--transport", "http", "--host", "192.0.2.1", "--no-cache"),
 ]
 COMMANDS_SHOWN = [*SAID, ("--help",), *((name, "--help") for name, _, _ in COMMANDS)]
 ONCE = {("tools",), ("tools", "--all"), ("savings",), ("refresh",), ("doctor",), ("run", "good.js"), ("search",)}
+FLOW = """
+name: tell_a_person
+description: Looks for all orders of a person, and then for the history of the first one, which it tells
+parameters:
+  type: object
+  properties: { text: { type: string, description: What is to be looked for, in the words of whoever looks } }
+  required: [text]
+steps:
+  - id: orders
+    tool: shop_list_orders
+    arguments: { text: '{{.params.text}}' }
+  - id: history
+    tool: shop_get_the_whole_history_of_an_order
+    arguments: { text: '{{.params.text}}', another_parameter: 3 }
+    dependsOn: [orders]
+"""
 
 
 def tool(name: str, **more: Any) -> dict[str, Any]:
@@ -75,8 +116,34 @@ def tool(name: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def furnish(folder: Path) -> None:
-    """Servers, one of which cannot be started, and scripts, one of which is wrong."""
+def record(file: Path) -> str:
+    """The record of a run that ended badly, under the id `RUN`."""
+    shop: FastMCP[Any] = FastMCP("shop")
+
+    @shop.tool(name="shop_list_orders")
+    def list_orders(text: str) -> list[str]:
+        if "all" in text:
+            raise ToolError("There are far too many orders to list all of them, or any large part of them, at once")
+        return [text]
+
+    CodeCallPlugin.init(
+        audit={"sinks": [JsonLinesSink(file)], "include_arguments": True, "include_results": True}
+    ).install(shop)
+    script = (
+        "const some = await callTool('shop_list_orders', { text: 'the orders of whoever asks' });\n"
+        "return { some, all: await callTool('shop_list_orders', { text: 'every order of all the years' }) };"
+    )
+
+    async def main() -> None:
+        async with Client(shop) as client:
+            await client.call_tool("codecall:execute", {"script": script})
+
+    asyncio.run(main())
+    return re.sub(r"run_[0-9a-f]{32}", RUN, file.read_text())
+
+
+def furnish(folder: Path, runs: str) -> None:
+    """Servers, one of which cannot be started, scripts and workflows, one of which is wrong, and a record."""
     destructive = {"annotations": {"destructiveHint": True}}
     servers = {
         "shop": [tool("list_orders"), tool("get_the_whole_history_of_an_order"), tool("delete_all", **destructive)],
@@ -89,6 +156,11 @@ def furnish(folder: Path) -> None:
         args = json.dumps([str(LISTED), str(listing)])
         lines.append(f"[servers.{name}]\ncommand = {json.dumps(sys.executable)}\nargs = {args}\n")
     lines.append('[servers.gone]\ncommand = "no-such-program"\n')
+    lines.append('[composite_tools]\npaths = ["flows"]\n')
+    (folder / "flows").mkdir()
+    (folder / "flows" / "tell.yaml").write_text(FLOW)
+    (folder / "flows" / "wrong.yaml").write_text(FLOW.replace("tell_a_person", "wrong").replace("shop_list", "shop"))
+    (folder / "runs.jsonl").write_text(runs)
     (folder / "codecall.toml").write_text("\n".join(lines))
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"git": {"command": "no-such-git", "args": ["-v"]}}}))
     (folder / "good.js").write_text("return await callTool('shop_list_orders', { text: 'a' });\n")
@@ -108,11 +180,12 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[tuple[str,
     """What each command shows on a narrow and on a wide terminal."""
     by_width: dict[int, dict[tuple[str, ...], str]] = {}
     base = tmp_path_factory.mktemp("t")
+    runs = record(base / "runs.jsonl")
     for columns in (80, WIDE):
         # The same path both times: it is part of what is shown.
         (base / "work").mkdir()
         (base / "home").mkdir()
-        furnish(base / "work")
+        furnish(base / "work", runs)
         environment = {"HOME": str(base / "home"), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
         texts = on_terminal(COMMANDS_SHOWN, columns, base / "work", environment)
         by_width[columns] = dict(zip(COMMANDS_SHOWN, texts, strict=True))

@@ -277,6 +277,11 @@ def _print_next_steps(
         if snippet.command is not None:
             output.line("or run:", "bold")
             output.text(break_command(snippet.command, output.out.width) if output.rich else snippet.command)
-    if snippets and variables:
-        output.note(f"In place of … write the value; Claude Code must be started with it: {', '.join(variables)}")
+    if not snippets:
+        return
+    named, clients = ", ".join(variables), {snippet.client for snippet in snippets}
+    if variables and clients != {"claude-code"}:
+        output.note(f"In place of … write the value: {named}")
+    if variables and "claude-code" in clients:
+        output.note(f"Claude Code must be started with it in its environment: {named}")
     output.note("Take the servers out there that are behind the gateway now, or models see them twice.")
