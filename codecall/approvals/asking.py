@@ -87,6 +87,12 @@ def _proposed_calls(request: ApprovalRequest) -> int:
 NO_ELICITATION: Final = "this client does not support elicitation"
 """Why a client is asked nothing."""
 
+NO_ANSWER_HINT: Final = (
+    "A person at this client has to allow the calls in `details`: tell them what these are for, and run the script "
+    "again when they are ready to decide, or do the rest without them."
+)
+"""The hint where a person can be asked, and has not decided."""
+
 ANSWERS: Final = (CreateMessageResult, CreateMessageResultWithTools, ListRootsResult, ElicitResult)
 """What a client answers with."""
 

@@ -29,6 +29,7 @@ from codecall.approvals import ahead
 from codecall.approvals.approver import call_approver
 from codecall.approvals.asking import (
     ANSWERS,
+    NO_ANSWER_HINT,
     NO_ELICITATION,
     Channel,
     TooManyWait,
@@ -559,6 +560,7 @@ class CallGate(RunObserver):
             tool_name=request.tool,
             called=request.kind,
             details={"calls": calls},
+            hint=NO_ANSWER_HINT if self._channel is not None else None,
         )
         error.location = self._location()
         return error

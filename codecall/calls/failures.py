@@ -91,6 +91,8 @@ _PERSON_HINT: Final = (
     "Call the tool itself, not through CodeCall, where a person can answer; or give what it asks for as input."
 )
 
+_PROMPT_HINT: Final = "Correct the arguments of the prompt that are named here; codecall:describe has all of them."
+
 _VERBS: Final = {"tool": "call tool", "resource": "read resource", "prompt": "get prompt"}
 
 _PREFIXES: Final = ("Error calling tool ", "Error reading resource ", "Error rendering prompt ")
@@ -192,7 +194,8 @@ class FailureTranslator:
     def from_preflight(self, problems: Sequence[Problem], entry: CatalogEntry) -> ToolCallError:
         """The error of a call whose arguments do not fit: `problems` says why, before or after the call."""
         message = invalid_input_message(entry.name, problems, entry.input_schema)
-        return self._error(entry, message, InvalidInputError, details=list(problems))
+        hint = _PROMPT_HINT if call_kind(entry) == "prompt" else None
+        return self._error(entry, message, InvalidInputError, details=list(problems), hint=hint)
 
     def from_mcp_error(self, failure: MCPError, entry: CatalogEntry) -> ToolCallError:
         """The error for an MCP error: a time limit, a capability the client lacks, an unreachable upstream server."""

@@ -72,7 +72,7 @@ def describe_parameters(schema: JsonObject) -> str:
     """The parameters of a tool in one line: `*` for required, types or the choices of enumerations in brackets."""
     properties = _object(schema.get("properties"))
     if not properties:
-        return "The tool takes no parameters."
+        return "It takes no parameters."
     required = schema.get("required")
     needed = set(map(str, cast("list[object]", required))) if isinstance(required, list) else set[str]()
     listed: list[str] = []

@@ -101,6 +101,7 @@ async def test_a_dismissed_question_ends_the_run() -> None:
     answer = await Office().execute(CATCHING, Person("cancel"))
     assert answer["error"]["code"] == "APPROVAL_REQUIRED"
     assert "dismissed" in answer["error"]["message"]
+    assert answer["error"]["hint"].startswith("A person at this client has to allow the calls in `details`: tell them")
 
 
 async def test_a_run_that_nobody_allowed_goes_on_with_resume_from() -> None:

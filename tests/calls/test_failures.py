@@ -45,7 +45,7 @@ def test_parameters_show_required_and_choices() -> None:
         "Valid parameters (* = required): stage* ('open' | 'won'), owner (integer), tags (string[]), "
         "note (string | null), version (2), either (string | null)."
     )
-    assert describe_parameters({}) == "The tool takes no parameters."
+    assert describe_parameters({}) == "It takes no parameters."
     assert parameter_names(SCHEMA)[:2] == ["stage", "owner"]
 
 

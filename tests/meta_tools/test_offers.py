@@ -188,6 +188,13 @@ async def test_failures_as_a_script_sees_them(shop: Any) -> None:
     ]
 
 
+async def test_a_prompt_without_its_arguments_says_where_they_are(shop: Any) -> None:
+    envelope = await shop.ask("codecall:execute", script="return await getPrompt('letter', {})")
+    assert envelope["error"]["code"] == "INVALID_INPUT"
+    assert "getTool" not in envelope["error"]["hint"]
+    assert envelope["error"]["hint"].startswith("Correct the arguments of the prompt that are named here;")
+
+
 async def test_modes_hold_for_everything(make_shop: Any) -> None:
     shop = stocked(make_shop(mode="codecall_opt_in"))
     shop.server.resource("data://opted", meta=tool_metadata(enabled_in_codecall=True))(lambda: "in")

@@ -121,6 +121,25 @@ WRAPPERS: Final = frozenset(
 )
 """Members in which other clients wrap what a tool returns. Values here have them only by chance."""
 
+CONTENT_MEMBERS: Final = frozenset(
+    {
+        "data",
+        "blob",
+        "text",
+        "base64",
+        "content",
+        "contents",
+        "resource",
+        "url",
+        "uri",
+        "src",
+        "body",
+        "buffer",
+        "value",
+    }
+)
+"""Members in which other clients have the bytes of a picture, a sound or a file."""
+
 LIST_MEMBERS: Final = frozenset(
     {"at", "concat", "every", "filter", "find", "findIndex", "findLast", "flat", "flatMap", "forEach", "includes"}
     | {"indexOf", "join", "length", "map", "reduce", "slice", "some", "sort", "toReversed", "toSorted", "values", "0"}

@@ -27,7 +27,7 @@ from codecall.sandbox.agentscript.diagnosis.context import (
     shape_of,
 )
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, Step, ValuePath, pattern_parts
-from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS, METHODS, WRAPPERS
+from codecall.sandbox.agentscript.foreign_words import CONTENT_MEMBERS, LIST_MEMBERS, METHODS, WRAPPERS
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import (
     FUNCTIONS,
@@ -188,10 +188,11 @@ def _suggestion(owner: str, observation: Observation, member: str) -> str:
         return " Nothing was found: test for it first, or write `?.` behind it."
     if not all(map(_is_missing, observation.values)) or not isinstance(step, str):
         return " Test it first, or write `?.` behind it." if observation.path else ""
+    content = _content_suggestion(owner, step, observation.parents)
     parents = [cast("dict[str, object]", parent) for parent in observation.parents if isinstance(parent, dict)]
     keys = {key: text for parent in parents for key in islice(parent, MAX_KEYS) if (text := member_text(owner, key))}
-    if list(keys) == ["success", "data"]:
-        return f" With `throwOnError: false` the value is `{owner}data`."
+    if content or list(keys) == ["success", "data"]:
+        return content or f" With `throwOnError: false` the value is `{owner}data`."
     if (key := closest_name(step[:MAX_SHOWN], islice(keys, MAX_KEYS))) is not None:
         return f" Did you mean `{keys[key]}`?"
     # Of an object a list is not had by leaving something out; only `content[0]` is another client's wrapper as a whole.
@@ -199,6 +200,38 @@ def _suggestion(owner: str, observation: Observation, member: str) -> str:
     if step in WRAPPERS and len(observation.path) == 1 and not in_object:
         return f" The value is not wrapped: leave `.{step}` out."
     return _list_suggestion(owner, observation.parents) if {member, step} & LIST_MEMBERS else ""
+
+
+def _content_suggestion(owner: str, step: str, parents: Sequence[object]) -> str:
+    """The advice for a member that is read from a list of objects that have it, or from a content block, such as a
+    picture, whose bytes no script has; begins with a blank."""
+    for parent in parents:
+        items = cast("list[object]", parent)[:MAX_KEYS] if isinstance(parent, list) else [parent]
+        objects = {number: cast("dict[str, object]", item) for number, item in enumerate(items) if _is_dict(item)}
+        having = next((number for number, item in objects.items() if step in item), None)
+        block = next((number for number, item in objects.items() if _is_block(item)), None)
+        number = block if having is None else having
+        if number is None:
+            continue
+        what = owner.removesuffix(".") or "value"
+        what = f"{what}[{number}]" if isinstance(parent, list) else what
+        if having is not None and (member := member_text(f"{what}.", step)) is not None:
+            return f" It is a list: write `{member}`."
+        if step in CONTENT_MEMBERS:
+            return (
+                f" The content stays outside of the script: `return {what}` or `emit({what})` shows it, and a tool "
+                f"gets it for `{what}` or `{what}.ref` in its input."
+            )
+    return ""
+
+
+def _is_dict(value: object) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_block(value: Mapping[str, object]) -> bool:
+    """Whether an object of an answer stands for a picture, a sound or a file."""
+    return "type" in value and "bytes" in value and str(value.get("ref")).startswith("block:")
 
 
 def _list_suggestion(owner: str, values: Sequence[object]) -> str:
@@ -227,7 +260,7 @@ def parameter_of_script(context: FailureContext, match: MessageMatch) -> HintFie
 
 
 def undefined_operand(context: FailureContext, match: MessageMatch) -> HintFields | None:
-    """A number of an input is NaN, and an answer does not have something that it was computed from."""
+    """What is given to a call was computed from something that an answer does not have."""
     del match
     for call in context.enclosing("CallExpression"):
         for argument in call.arguments:

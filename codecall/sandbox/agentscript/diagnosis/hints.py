@@ -300,6 +300,27 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         "await callTool({ name: 'echo' })",
     ),
     _rule(
+        "handle that is no text",
+        r"TypeError: getResult needs ",
+        "`getResult` takes the `handle` in the `largeResult` of an earlier answer, as text: "
+        "`await getResult('res_…')`.",
+        "return await getResult()",
+    ),
+    _rule(
+        "nothing to emit",
+        r"TypeError: emit needs a content block that",
+        "`emit` was given nothing: `{what}` is {nothing}{some}. {tool} returned {shape}.{use}",
+        "const r = await callTool('users'); emit(r.picture)",
+        causes.undefined_operand,
+    ),
+    _rule(
+        "no content block",
+        r"TypeError: emit needs a content block that",
+        "`emit` takes what a tool or resource gave in place of a picture, a sound or a file, an object with `ref`, or "
+        "a list of these: `emit(await callTool('draw', {{ … }}))`. For all else there is `return`.",
+        "emit('x')",
+    ),
+    _rule(
         "promises for functions",
         r"TypeError: __safe_parallel needs ",
         "Pass functions, not promises: `__safe_parallel(ids.map((id) => () => callTool('name', {{ id }})))`; for "

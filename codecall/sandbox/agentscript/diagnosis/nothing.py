@@ -22,6 +22,9 @@ from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, PREFIX_LENGTH, 
 
 _NOTHING: Final = "Nothing was returned: "
 
+_CERTAIN: Final = (" Did you mean", " The list is", " It is a list", " The content stays")
+"""How suggestions begin that leave no doubt that a property was meant to have a value."""
+
 _MAPS: Final = frozenset({"map", "flatMap", "from", "__safe_parallel", "all"})
 """Functions whose result has an item for each value of a callback."""
 
@@ -128,7 +131,7 @@ class _Search:
                 fields = missing_fields(self._context, node.value, "")
                 if fields is None or fields["nothing"] != "undefined":
                     continue
-                if fields["use"].startswith((" Did you mean", " The list is")) or "`JSON.parse` it" in fields["shape"]:
+                if fields["use"].startswith(_CERTAIN) or "`JSON.parse` it" in fields["shape"]:
                     return self._missing_text(node.value, fields)
         return None
 

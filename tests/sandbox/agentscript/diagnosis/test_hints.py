@@ -18,6 +18,8 @@ from codecall.sandbox.agentscript.parser import mistakes
 from codecall.sandbox.enclave import Enclave
 
 USERS = [{"id": 1, "name": "Ann"}, {"id": 2, "name": "Bob", "email": "bob@example.org"}]
+BLOCK = "block:8a4f2bd70f35993f018ac23219f6d52d3e0f7499"
+PICTURE = {"type": "image", "mimeType": "image/png", "bytes": 70, "ref": BLOCK}
 SHAPE = "{users: [{id: number, name: string, email?: string}], next: null}"
 
 
@@ -34,6 +36,10 @@ def tools(name: str, arguments: dict[str, Any]) -> Any:
             return None
         case "say":
             return "hello"
+        case "draw":
+            return [{"type": "text", "text": "done", "ref": BLOCK}, PICTURE]
+        case "logo":
+            return PICTURE
         case "echo":
             return arguments
         case _:
@@ -258,6 +264,25 @@ VALUES = [
     ("const r = await callTool('users'); return r.data[0].id", "The list is `r.users`."),
     ("const { results } = await callTool('users'); return results.map(u => u.id)", "The list is `users`."),
     ("const r = await callTool('list'); return r.results.map(u => u.id)", "leave `.results` out"),
+    ("const r = await callTool('list'); return r.email.trim()", "It is a list: write `r[1].email`."),
+    ("const r = await callTool('draw'); return r.mimeType.length", "It is a list: write `r[1].mimeType`."),
+    ("const r = await callTool('draw'); return r.text.length", "It is a list: write `r[0].text`."),
+    (
+        "const p = await callTool('draw'); return p.data.length",
+        "The content stays outside of the script: `return p[1]` or `emit(p[1])` shows it, and a tool gets it for "
+        "`p[1]` or `p[1].ref` in its input.",
+    ),
+    (
+        "const p = await callTool('draw'); return p.content[0].data",
+        "The content stays outside of the script: `return p[",
+    ),
+    ("const p = await callTool('draw'); emit(p.blob)", "`p.blob` is undefined. draw returned [{"),
+    (
+        "const p = await callTool('logo'); return p.data.length",
+        "`return p` or `emit(p)` shows it, and a tool gets it for",
+    ),
+    ("const p = await callTool('logo'); return p.contents[0].blob", "for `p` or `p.ref` in its input."),
+    ("const { text } = await callTool('logo'); return text.trim()", "The content stays outside of the script"),
     ("const r = await callTool('users'); return r.users[5].name", "`r.users[5]` is undefined"),
     (
         "const r = await callTool('users'); return r.users.map(u => u.email.trim())",

@@ -18,6 +18,8 @@ NO_RETURN = "Nothing was returned: the script has no `return`. If a value matter
 
 def answer(name: str, arguments: dict[str, object]) -> object:
     users = {"users": [{"id": 1, "name": "Ann"}], "next": None}
+    if name == "draw":
+        return [{"type": "image", "bytes": 70, "ref": "block:8a4f2bd70f35993f018ac23219f6d52d3e0f7499"}]
     return users if name == "users" else json.dumps(users) if name == "text" else arguments
 
 
@@ -87,6 +89,12 @@ def answer(name: str, arguments: dict[str, object]) -> object:
         (
             "const [a, b] = await Promise.all([callTool('users'), callTool('users')]);\nreturn { count: a.length }",
             f"The result lacks a property: `a.length` on line 2 is undefined: {SHAPE} The list is `a.users`.",
+        ),
+        (
+            "const p = await callTool('draw');\nreturn { data: p.data }",
+            "The result lacks a property: `p.data` on line 2 is undefined: draw returned "
+            "[{type: string, bytes: number, ref: string}]. The content stays outside of the script: `return p[0]` or "
+            "`emit(p[0])` shows it, and a tool gets it for `p[0]` or `p[0].ref` in its input.",
         ),
         ("const r = await callTool('text');\nreturn r.users", f"Nothing was returned: `r.users` on line 2 {TEXT}"),
         (
