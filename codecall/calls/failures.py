@@ -94,7 +94,6 @@ _PERSON_HINT: Final = (
 _PROMPT_HINT: Final = "Correct the arguments of the prompt that are named here; codecall:describe has all of them."
 
 _VERBS: Final = {"tool": "call tool", "resource": "read resource", "prompt": "get prompt"}
-
 _PREFIXES: Final = ("Error calling tool ", "Error reading resource ", "Error rendering prompt ")
 """The prefixes that FastMCP puts before the text of an exception."""
 
@@ -187,8 +186,7 @@ class FailureTranslator:
         """The error of a call whose arguments the tool's validation refuses."""
         cause = failure if isinstance(failure, PydanticValidationError) else failure.__cause__
         if not isinstance(cause, PydanticValidationError):
-            message = f"{failure} {describe_parameters(entry.input_schema)}"
-            return self._error(entry, message, InvalidInputError)
+            return self._error(entry, f"{failure} {describe_parameters(entry.input_schema)}", InvalidInputError)
         return self.from_preflight(problems_from_pydantic(cause, entry.input_schema), entry)
 
     def from_preflight(self, problems: Sequence[Problem], entry: CatalogEntry) -> ToolCallError:
