@@ -55,6 +55,7 @@ LONG: dict[str, str] = {
 DATA = {
     "codecall.sandbox.agentscript.policy": "the allow-list",
     "codecall.redaction.patterns": "the patterns of what is removed from texts",
+    "codecall.sandbox.agentscript.diagnosis.hints": "the hints, each with the script that it is for",
 }
 """Tables, which may be as long as they need to be."""
 
