@@ -29,7 +29,6 @@ SOFT_LINES = 400
 LONG: dict[str, str] = {
     "codecall.sandbox.agentscript.diagnosis.causes": "the causes that hints are about, one after the other",
     "codecall.sandbox.enclave": "the enclave and the runs that it has in flight",
-    "codecall.approvals.gate": "every step of a call through the gate, and the texts of what keeps it from being made",
     "codecall.calls.broker": "one call from its rules to its value, and the task that it runs in",
     "codecall.calls.blocks": "the blocks of one run: kept, looked up, and put into inputs for tools and for persons",
     "codecall.gateway.upstream.relay": "all that a server sends besides answers, and whom it may reach",

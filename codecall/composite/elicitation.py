@@ -15,7 +15,7 @@ from codecall.jsonio.decode import sha256
 from codecall.option_base import format_duration
 
 if TYPE_CHECKING:
-    from codecall.approvals.gate import CallGate
+    from codecall.approvals.gate.gate import CallGate
 
 _HINT: Final = "Call the tool itself with a client that supports elicitation, where a person can answer."
 
@@ -46,7 +46,7 @@ class StepQuestions:
         # What tools have returned cannot hide in it; what its author has written stays as it is.
         shown = message.translate({ord(char): visible(char) for char in {*message} - {*step.message, "\n"}})
         try:
-            answer = await gate.elicit(shown, step.schema, identity=identity, wait_s=step.timeout_s)
+            answer = await gate.questions.elicit(shown, step.schema, identity=identity, wait_s=step.timeout_s)
         except TimeoutError:
             raise WorkflowError(
                 f"Nobody answered within {format_duration(step.timeout_s)}",

@@ -14,7 +14,7 @@ from fastmcp.exceptions import ToolError
 from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import ToolResult
 
-from codecall.approvals.gate import is_admitted
+from codecall.approvals.gate.gate import is_admitted
 from codecall.approvals.options import ApprovalRule, read_approvals
 from codecall.approvals.rules import RuleSet
 from codecall.approvals.service import ApprovalService

@@ -114,7 +114,7 @@ class InvokeTool(MetaTool):
             on_result=result_observer(self._runtime, context),
             create_blocks=lambda: BlockKeeper(BlockLimits.from_preset(options.preset)),
             gate=gate.admit if gate is not None else None,
-            questions=gate.answer if gate is not None and options.approvals is not None else None,
+            questions=gate.questions.pass_on if gate is not None and options.approvals is not None else None,
         )
         try:
             with (

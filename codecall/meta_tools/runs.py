@@ -36,7 +36,7 @@ from codecall.server.progress import progress_from_context
 from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
 
 if TYPE_CHECKING:
-    from codecall.approvals.gate import CallGate
+    from codecall.approvals.gate.gate import CallGate
     from codecall.approvals.handover import GivenAnswers
     from codecall.extraction.extractor import RunExtractor
     from codecall.resume.replay import RunMemory
@@ -218,7 +218,7 @@ async def run_observed(
         on_result=result_observer(runtime, context),
         create_blocks=lambda: BlockStore(BlockLimits.from_preset(options.preset), info.caller),
         gate=gate.admit if gate is not None else None,
-        questions=gate.answer if gate is not None and options.approvals is not None else None,
+        questions=gate.questions.pass_on if gate is not None and options.approvals is not None else None,
         clock=clock,
     )
     progress = progress_from_context(options.progress, context, info.run_id)

@@ -1,0 +1,258 @@
+"""The questions of one run, and who answers them: the operator, or the client's person, model and folders.
+
+While an answer is waited for, the clocks of the run stand still. Questions about calls, those of tools and those of the
+steps of a workflow wait in one line where the client is asked one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from anyio import to_thread
+from fastmcp import Context
+from mcp_types import ElicitRequest, ElicitResult, InputRequest, InputRequiredResult, InputResponses
+
+from codecall.approvals.asking import (
+    ANSWERS,
+    NO_ELICITATION,
+    Channel,
+    TooManyWait,
+    Unanswered,
+    can_answer,
+    can_elicit,
+    form_for,
+    form_of,
+    is_local,
+    read_answer,
+)
+from codecall.approvals.gate.approver import call_approver
+from codecall.approvals.gate.decisions import CallDecisions
+from codecall.approvals.grants import GrantKey
+from codecall.approvals.handover import call_identity
+from codecall.approvals.interfaces import Approvals, RunIdentity
+from codecall.approvals.request import MAX_SHOWN_CHARS, ApprovalRequest, Decision, passed_question
+from codecall.calls.clock import OUTER_CLOCKS, all_stopped
+from codecall.catalog.entries import CatalogEntry
+from codecall.redaction.questions import HiddenText, visible_form
+from codecall.sandbox.clock import RunClock
+
+T = TypeVar("T")
+
+logger = logging.getLogger("codecall")
+
+
+class RunQuestions:
+    """The questions of one run.
+
+    Args:
+        service: What the gates of all runs share.
+        context: FastMCP's context of the request.
+        identity: Whose run it is.
+        clock: Stands still while somebody is asked.
+        decisions: Has the errors of calls that nobody has decided about.
+        channel: The way to the person at the client; None: there is none.
+        others: The way to the client for what is no form.
+    """
+
+    __slots__ = ("_asked", "_clock", "_context", "_decisions", "_identity", "_others", "_service", "_turn", "channel")
+
+    def __init__(
+        self,
+        service: Approvals,
+        context: Context,
+        identity: RunIdentity,
+        clock: RunClock,
+        decisions: CallDecisions,
+        *,
+        channel: Channel | None,
+        others: Channel | None,
+    ) -> None:
+        self._service = service
+        self._context = context
+        self._identity = identity
+        self._clock = clock
+        self._decisions = decisions
+        self.channel = channel
+        """The way to the person at the client."""
+        self._others = others
+        self._turn = asyncio.Lock()
+        self._asked = 0
+
+    @property
+    def turn(self) -> contextlib.AbstractAsyncContextManager[object]:
+        """Held while a question about a call is open: the next one may be answered by what this one allows."""
+        return self._turn
+
+    @property
+    def batches(self) -> bool:
+        """Whether the client takes several questions at once."""
+        return self._others is not None and self._others.batches
+
+    # ------------------------------------------------------------------------------------------------- about calls
+
+    async def ask_operator(self, request: ApprovalRequest, key: GrantKey) -> Decision | None:
+        """The decision of the operator: that of their function, or else one in their folder; None if there is none."""
+        approver, desk = self._service.options.approver, self._service.desk
+        decision = await self._wait(request, call_approver(approver, request)) if approver is not None else None
+        if decision is None and desk is not None:
+            decision = await to_thread.run_sync(desk.decision, key, request.digest)
+        return decision
+
+    async def ask_client(self, request: ApprovalRequest, key: GrantKey) -> Decision:
+        """The decision of the person at the client.
+
+        Raises:
+            ApprovalDeniedError: they cannot be shown the call, or answer with none of what is offered.
+            ApprovalRequiredError: nobody can be asked, or nobody answers.
+        """
+        if self.channel is None:
+            error = self._decisions.required(request, f"nobody can be asked, since {NO_ELICITATION}")
+            if (desk := self._service.desk) is not None and (
+                waiting := await to_thread.run_sync(desk.ask, request, key)
+            ):
+                error.shown_path = desk.path if is_local(self._context) else ""
+                error.hint = desk.hint(waiting, error.shown_path)
+            raise error
+        if len(request.shown) > MAX_SHOWN_CHARS:
+            raise self._decisions.denied(
+                request,
+                "client",
+                f"its input has {len(request.shown):,} characters, and a person is shown at most {MAX_SHOWN_CHARS:,}",
+                hint="A person has to approve this call: split its input over several calls.",
+            )
+        if self._asked >= self._service.options.max_questions:
+            reason = f"the run has asked {self._asked} questions already, and may ask no more"
+            raise self._decisions.required(request, reason)
+        identity = call_identity(request.tool, request.digest) + key.version[:32]
+        asked = self.channel.elicit(request.question, form_for(request), identity)
+        decision = await self.ask(request, asked, partial(read_answer, request=request))
+        if decision is None:
+            raise self._decisions.denied(request, "client", "the answer was none of those offered")
+        return decision
+
+    async def ask(
+        self, request: ApprovalRequest, asked: Awaitable[ElicitResult], read: Callable[[ElicitResult], T]
+    ) -> T:
+        """What `read` reads in the answer to a form about a call.
+
+        Raises:
+            ApprovalRequiredError: there is none.
+        """
+        self._asked += 1
+        try:
+            return read(await self._wait(request, asked))
+        except Unanswered as reason:
+            raise self._decisions.required(request, str(reason)) from None
+
+    # --------------------------------------------------------------------------------------------- of tools and steps
+
+    async def pass_on(self, entry: CatalogEntry, asked: InputRequiredResult) -> InputResponses | None:
+        """Pass the questions of a tool on to the client: forms with the names of the tool and its server, and requests
+        for the client's model or folders as they are.
+
+        Returns:
+            The answers; None if one cannot be passed on, or is not answered.
+
+        Raises:
+            ApprovalRequiredError: too many runs wait, or nobody answers in time.
+        """
+        server, identity = entry.server, self._identity
+        answers: InputResponses = {}
+        for name, asked_for in (asked.input_requests or {}).items():
+            question = self._question(entry.name, server, asked_for)
+            if question is None or self._asked >= self._service.options.max_questions:
+                return None
+            self._asked += 1
+            request = ApprovalRequest(entry.name, server, {}, 0, identity.caller, identity.run_id)
+            async with self._own_turn():
+                try:
+                    answer = await self._wait(request, question())
+                except Unanswered:
+                    return None
+            if not isinstance(answer, ANSWERS):
+                return None
+            answers[name] = answer
+        return answers
+
+    async def elicit(self, message: str, schema: Mapping[str, Any], *, identity: str, wait_s: float) -> ElicitResult:
+        """Show the person at the client a form that the operator has written, and wait for the answer.
+
+        Args:
+            message: Its text.
+            schema: Its fields.
+            identity: What the question is about, the same if it is asked again.
+            wait_s: Seconds that it may wait.
+
+        Raises:
+            Unanswered: nobody can be asked now.
+            TimeoutError: nobody answers in time.
+        """
+        if not can_elicit(self._context):
+            raise Unanswered(NO_ELICITATION)
+        if (channel := self._others) is None:
+            raise Unanswered("what it is called by passes no questions on to the client")
+        async with self._own_turn():
+            return await self._wait_for(
+                channel.elicit(message, schema, identity), wait_s, "waits for a person's answer"
+            )
+
+    def _own_turn(self) -> contextlib.AbstractAsyncContextManager[object]:
+        """Held while a question is open, where the client is asked one after the other."""
+        return contextlib.nullcontext() if self.batches else self._turn
+
+    def _question(
+        self, tool: str, server: str, asked_for: InputRequest
+    ) -> Callable[[], Coroutine[Any, Any, object]] | None:
+        """Passes one question of a tool on; None if it cannot be."""
+        channel, others = self.channel, self._others
+        if (form := form_of(asked_for)) is not None and channel is not None:
+            try:
+                schema = visible_form(form.requested_schema)
+            except HiddenText as refused:
+                logger.warning("approvals: a question of %r is not passed on: %s", tool, refused)
+                return None
+            return partial(channel.elicit, passed_question(tool, server, form.message), schema)
+        if isinstance(asked_for, ElicitRequest) or others is None or not can_answer(self._context, asked_for):
+            return None
+        return partial(others.ask, asked_for)
+
+    # ---------------------------------------------------------------------------------------------------- waiting
+
+    async def _wait(self, request: ApprovalRequest, answer: Awaitable[T]) -> T:
+        """The answer about a call.
+
+        Raises:
+            ApprovalRequiredError: too many runs wait, or none comes in time.
+        """
+        wait_s = self._service.options.wait_s
+        try:
+            return await self._wait_for(answer, wait_s, "waits for a person's approval")
+        except TooManyWait as reason:
+            raise self._decisions.required(request, str(reason)) from None
+        except TimeoutError:
+            raise self._decisions.required(request, f"nobody answered within {wait_s:g} s") from None
+
+    async def _wait_for(self, answer: Awaitable[T], wait_s: float, doing: str) -> T:
+        """Wait for an answer while the clocks of the run, and of the calls that it is inside of, stand still, and say
+        so to the client.
+
+        Raises:
+            TooManyWait: it is not waited for.
+            TimeoutError: none comes in time.
+        """
+        service = self._service
+        with service.wait(self._identity) as full, self._clock.stopped(), all_stopped(OUTER_CLOCKS.get()):
+            if full:
+                if inspect.iscoroutine(answer):
+                    answer.close()
+                raise TooManyWait(full)
+            with contextlib.suppress(Exception):
+                await self._context.report_progress(0, 1, doing)
+            async with asyncio.timeout(wait_s):
+                return await answer
