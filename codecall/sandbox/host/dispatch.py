@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable
@@ -17,6 +18,7 @@ from codecall.errors import (
     CodeCallError,
     ExtractionFailedError,
     InvalidInputError,
+    Location,
     MessageValidationError,
     ResultNotFoundError,
     ToolCallError,
@@ -35,6 +37,10 @@ MAX_HELD_BYTES = 32 * 1024 * 1024
 for the worker before no further call starts. One frame of the first and `MAX_CALLS_IN_FLIGHT` of the second may come on
 top."""
 
+EARLIER_S: Final = 0.25
+"""Seconds that the end of a script that failed by a call waits for the calls made before that one: they may fail, too,
+and whatever is faster at the moment does not decide what the answer says."""
+
 ANSWERS_BUDGET = wire.MAX_FRAME_BYTES // 2
 """Bytes of answers given in one turn; what is beyond waits for the next. One answer is always given."""
 
@@ -43,6 +49,12 @@ MAX_NAMES: Final = 5
 
 MAX_SUMMARY: Final = 320
 """Most characters of a summary; what is beyond is cut with a mark."""
+
+MAX_INPUT_SHOWN: Final = 100
+"""Most characters of the input of the call that failed, in a summary."""
+
+_SWALLOWS: Final = re.compile(r"\b(?:catch|then|finally|allSettled|any|race|throwOnError|__safe_parallel)\b")
+"""What lets a script go on after a call has failed."""
 
 _MAX_NAME_SHOWN: Final = 60
 """Most characters of a name, and of a code, in a summary."""
@@ -125,6 +137,15 @@ class CallDispatcher:
             return wire.Answer(call.call, ok=False, payload=encode_json(error_payload(self.errors[call.call])))
         value, reference = result
         return wire.Answer(call.call, ok=True, payload=reference or value, reference=reference is not None)
+
+    def first_failure(self, number: int, script: str) -> int:
+        """The number of the call whose failure a script that ended by call `number` reports: of those made side by side
+        at the same place, where each failure ends the script, the first that failed."""
+        failed = self.log.calls[number]
+        if _SWALLOWS.search(script) or failed.location is None:
+            return number
+        place = (failed.epoch, failed.location)
+        return next(one for one in sorted({number, *self.errors}) if _place(self.log.calls[one]) == place)
 
     async def _result(self, call: wire.Call, record: CallRecord, input_json: str) -> CallValue | None:
         """The value of a call; None of one that failed, whose error is then in `errors`."""
@@ -247,6 +268,8 @@ class ConcurrentCalls:
         self._answer_bytes = 0
         self._errors: list[CodeCallError] = []
         self._tasks = 0
+        self._running: set[int] = set()
+        """The numbers of the calls that have started and not ended."""
         self._call_ended = anyio.Event()
 
     async def perform(self, frame: wire.Calls) -> wire.Calls | wire.Done:
@@ -261,6 +284,7 @@ class ConcurrentCalls:
             try:
                 self._enqueue(frame)
                 last = await self._drive(group)
+                await self._wait_for_earlier(last)
             except CodeCallError as error:
                 self._errors.insert(0, error)
             # What the script no longer waits for is not worth finishing.
@@ -303,11 +327,23 @@ class ConcurrentCalls:
         if interrupted:
             raise await self._pipe.interrupt_error()
 
+    async def _wait_for_earlier(self, last: wire.Calls | wire.Done) -> None:
+        """Wait a little for the calls made before the one by whose failure the script has ended."""
+        failure = last.failure if isinstance(last, wire.Done) else None
+        if failure is None or failure.call is None:
+            return
+        self._queue.clear()
+        with anyio.move_on_after(EARLIER_S):
+            while any(number < failure.call for number in self._running):
+                self._call_ended = anyio.Event()
+                await self._call_ended.wait()
+
     async def _perform_queued(self) -> None:
         """Perform calls until none is left, in one task: fewer tasks than calls."""
         while self._queue and self._answer_bytes <= MAX_HELD_BYTES:
             call = self._queue.popleft()
             self._queued_bytes -= _max_bytes(call.input) + _max_bytes(call.name)
+            self._running.add(call.call)
             try:
                 answer = await self._perform(call)
             except CodeCallError as error:
@@ -315,6 +351,7 @@ class ConcurrentCalls:
             else:
                 self._answers.append(answer)
                 self._answer_bytes += _max_bytes(answer.payload)
+            self._running.discard(call.call)
             self._call_ended.set()
         self._tasks -= 1
 
@@ -386,7 +423,22 @@ class CallLog:
         if not_started:
             parts.append(f"{_counted(not_started)} {'was' if not_started == 1 else 'were'} never started")
         text = f"{'; '.join(parts)}." if parts else ""
+        if except_call is not None and len(self.calls) > 1:
+            text = f"{self._named(self.calls[except_call])} {text}"
         return text if len(text) <= MAX_SUMMARY else f"{text[: MAX_SUMMARY - 1]}…"
+
+    def _named(self, call: CallRecord) -> str:
+        """Which of the calls it is that failed."""
+        shown = call.input
+        if call.input_chars > MAX_INPUT_SHOWN:
+            # Whole members only: what is masked in a hint would not be known by its beginning.
+            shown = f"{shown[:MAX_INPUT_SHOWN].rpartition(',')[0] or '{'}…"
+        return f"It was call {call.number} of {len(self.calls)}{f', with {shown}' if call.input != '{}' else ''}."
+
+
+def _place(call: CallRecord) -> tuple[int, Location | None]:
+    """When and where in the script a call was made."""
+    return call.epoch, call.location
 
 
 def _part(names: list[str], predicate: str) -> list[str]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 import anyio
+import msgspec
 
 from codecall.envelopes import CallRecord, ExecutionResult, Stats
 from codecall.errors import (
@@ -351,8 +352,10 @@ class ScriptRun:
         if not done.reusable:
             self.worker.retired = True
         if done.failure is not None:
-            error = error_from_failure(done.failure, self.dispatcher.errors, lines)
-            return self.failed(error, done.failure.call)
+            failure, dispatcher = done.failure, self.dispatcher
+            if failure.call in dispatcher.errors and not self._starlark:
+                failure = msgspec.structs.replace(failure, call=dispatcher.first_failure(failure.call, lines.script))
+            return self.failed(error_from_failure(failure, dispatcher.errors, lines), failure.call)
         value: object = None
         try:
             result, reference_warnings = await resolve_result(

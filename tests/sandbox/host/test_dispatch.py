@@ -11,6 +11,7 @@ from codecall.envelopes import CallRecord
 from codecall.errors import CallKind, CodeCallError
 from codecall.sandbox import wire
 from codecall.sandbox.enclave import Enclave
+from codecall.sandbox.host import dispatch
 from codecall.sandbox.host.dispatch import MAX_NAMES, MAX_SUMMARY, CallLog
 
 
@@ -128,6 +129,51 @@ async def test_a_failed_call_is_not_told_twice(enclave: Enclave) -> None:
     error = await fails(enclave, both, handler)
     assert error.hint
     assert error.hint.endswith("1 tool call had failed, too: bad (TOOL_EXECUTION_ERROR).")
+
+
+@pytest.mark.parametrize(
+    ("script", "reported"),
+    [
+        ("return await Promise.all([1, 2, 3].map((id) => callTool('get', { id })))", 2),
+        ("return [1, 2, 3].map((id) => callTool('get', { id }))", 2),
+        ("return await Promise.all([1, 2, 3].map(async (id) => { return await callTool('get', { id }) }))", 2),
+        # What the script has looked at itself, and calls of different places, is told as it came.
+        ("try { await Promise.all([1, 2, 3].map((id) => callTool('get', { id }))) } catch (e) { throw e }", 3),
+        ("return await Promise.all([callTool('get', { id: 2 }), callTool('get', { id: 3 })])", 3),
+    ],
+)
+async def test_of_calls_side_by_side_the_first_that_failed_is_reported(
+    script: str, reported: int, enclave: Enclave, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatch, "EARLIER_S", 60)
+    failing = anyio.Event()
+
+    async def handler(name: str, value: dict[str, Any]) -> int:
+        if value["id"] == 3:
+            failing.set()
+            raise ValueError("no 3")
+        if value["id"] == 2:
+            await failing.wait()
+            raise ValueError("no 2")
+        return 1
+
+    error = await fails(enclave, script, handler)
+    assert error.hint is not None
+    assert f', with {{"id":{reported}}}.' in error.hint
+    assert "1 tool call had failed, too: get (TOOL_EXECUTION_ERROR)." in error.hint
+
+
+async def test_of_a_long_input_whole_members_are_named(enclave: Enclave) -> None:
+    script = "await callTool('a', { id: 1, text: 'x'.repeat(200) }); await callTool('a', { key: 'x'.repeat(200) })"
+
+    def handler(name: str, value: dict[str, Any]) -> int:
+        raise ValueError("no")
+
+    assert "It was call" not in ((await fails(enclave, script, handler)).hint or "")
+    caught = script.replace("; await", ".catch(() => 1); await")
+    assert "It was call 2 of 2, with {…." in ((await fails(enclave, caught, handler)).hint or "")
+    swapped = caught.replace("{ key", "{ id: 7, key")
+    assert 'It was call 2 of 2, with {"id":7….' in ((await fails(enclave, swapped, handler)).hint or "")
 
 
 @pytest.mark.parametrize("script", ["return 1 +", "while (true) {}", "null.x"])
