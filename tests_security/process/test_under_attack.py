@@ -244,7 +244,7 @@ async def test_workers_killed_at_random_moments(enclave: Enclave, seed: int):
             await anyio.sleep(draw.uniform(0.0, 0.1))
 
     async def client() -> None:
-        while ends["shots"] < SHOTS:
+        while ends["shots"] < SHOTS or not ends["ok"]:
             result = await enclave.execute(CHATTY, tool_handler=tools)
             if result.error is None:
                 assert result.value == 12
@@ -258,7 +258,7 @@ async def test_workers_killed_at_random_moments(enclave: Enclave, seed: int):
         for _ in range(WORKERS):
             group.start_soon(client)
     print(dict(ends))
-    assert ends["ok"] > 0
-    assert ends["WORKER_CRASHED"] > 0
     assert set(ends) <= {"shots", "ok", "WORKER_CRASHED", "WORKER_STARTUP_FAILED"}
+    # Where a worker takes long to start, all shots may hit one that does.
+    assert ends["WORKER_CRASHED"] + ends["WORKER_STARTUP_FAILED"] > 0
     await assert_healthy(enclave)
