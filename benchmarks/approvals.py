@@ -4,7 +4,8 @@
 
 The memory of runs that wait is what the server and its workers have for themselves (`Private` of `smaps_rollup`),
 less what they had while as many workers were idle; `workers_mb` is what these workers have, which a run keeps while it
-waits. Their processor time is that of all of them.
+waits. Their processor time is that of all of them. `released_mb` is what the server and all processes below it have
+more than before, once the runs have given up their workers, which `resume` lets them do (`release_s`, here at once).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from fastmcp import Client, FastMCP
+from key_value.aio.stores.memory import MemoryStore
 from mcp_types import ElicitResult, InputRequiredResult
 
 from codecall import CodeCallPlugin
@@ -30,7 +32,7 @@ WAITING = (
 )
 
 
-def create_server(approvals: Any, waiting: int = 8) -> tuple[FastMCP[Any], CodeCallPlugin]:
+def create_server(approvals: Any, waiting: int = 8, **options: Any) -> tuple[FastMCP[Any], CodeCallPlugin]:
     """A server with a tool that needs no approval, and one that does."""
     server: FastMCP[Any] = FastMCP("office")
 
@@ -42,7 +44,8 @@ def create_server(approvals: Any, waiting: int = 8) -> tuple[FastMCP[Any], CodeC
     async def erase(n: int) -> dict[str, int]:
         return {"n": n}
 
-    plugin = CodeCallPlugin.init(approvals=approvals, pool={"max_workers": waiting}, audit={"sinks": []})
+    defaults: Any = {"pool": {"max_workers": waiting}, "audit": {"sinks": []}}
+    plugin = CodeCallPlugin.init(approvals=approvals, **defaults | options)
     plugin.install(server)
     return server, plugin
 
@@ -125,6 +128,60 @@ async def measure_waiting(waiting: int, seconds: float, rest: float) -> dict[str
     }
 
 
+async def measure_released(waiting: int, seconds: float, rest: float) -> dict[str, float]:
+    """What so many runs cost that have given up their workers while they wait."""
+    server, plugin = create_server(
+        {"rules": "destructive", "release_s": 0.01, "max_waiting": waiting},
+        resume={"store": MemoryStore()},
+        pool={"min_workers": 1, "max_workers": 2},
+    )
+    arguments = {"script": WAITING}
+    async with Client(server, mode="2026-07-28", elicitation_handler=person) as client:
+        ask, figures = client.session.call_tool, dict[str, float]()
+        for number in range(2):
+            asked: list[Any] = []
+            for _ in range(waiting):
+                asked.append(await ask("codecall:execute", arguments, allow_input_required=True))
+                await released(plugin)
+            await asyncio.sleep(rest)
+            if number:
+                memory = private_bytes(*process_group()) - figures["before"]
+                figures = {
+                    "released": waiting,
+                    "released_workers": len(plugin.worker_pids),
+                    "released_mb": round(memory / 1024 / 1024, 2),
+                    "released_cpu_percent": await processor_percent(plugin, seconds),
+                }
+            for each in asked:
+                no = ElicitResult(action="accept", content={"decision": "deny"})
+                answers = dict.fromkeys(each.input_requests, no)
+                again: Any = {"input_responses": answers, "request_state": each.request_state}
+                result = await ask("codecall:execute", arguments, allow_input_required=True, **again)
+                if result.structured_content.get("result") != "APPROVAL_DENIED":
+                    raise ValueError(f"a run ended with {result.structured_content}")
+            if not number:
+                await asyncio.sleep(rest)
+                figures["before"] = private_bytes(*process_group())
+    return figures
+
+
+async def released(plugin: CodeCallPlugin) -> None:
+    """Wait until no run waits in a worker."""
+    approvals = plugin._now.runtime.approvals
+    while approvals is not None and len(approvals.rounds):  # noqa: ASYNC110 - until a timer has run out
+        await asyncio.sleep(0.005)
+
+
+def process_group() -> list[int]:
+    """This process, and all below it."""
+    found = [os.getpid()]
+    for pid in found:  # grows meanwhile
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{pid}/task").iterdir():
+                found += map(int, (task / "children").read_text(encoding="ascii").split())
+    return found
+
+
 async def processor_percent(plugin: CodeCallPlugin, seconds: float) -> float:
     """What of one processor this process and its workers use while nothing is asked of them."""
     used = processor_s(plugin)
@@ -162,7 +219,8 @@ def main() -> int:
 
     async def measure() -> dict[str, float]:
         waiting = await measure_waiting(options.waiting, options.seconds, options.rest)
-        return {**await measure_scripts(options.rounds), **waiting}
+        released = await measure_released(options.waiting, options.seconds, options.rest)
+        return {**await measure_scripts(options.rounds), **waiting, **released}
 
     result = asyncio.run(measure())
     print(json.dumps(result) if options.json else "\n".join(f"{name:20} {value}" for name, value in result.items()))

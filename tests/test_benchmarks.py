@@ -61,6 +61,7 @@ def test_approvals_and_runs_that_wait_are_measured(loaded_python: LoadedPython):
     words = ["--rounds", "1", "--waiting", "2", "--seconds", "0.1", "--rest", "0", "--json"]
     measured = json.loads(run(loaded_python, "benchmarks/approvals.py", *words))
     assert (measured["waiting"], measured["workers"]) == (2, 2)
+    assert measured["released"] == 2
     assert min(measured["off_ms"], measured["on_ms"]) > 0
 
 

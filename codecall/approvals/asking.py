@@ -124,12 +124,13 @@ class Channel(Protocol):
         """
         ...
 
-    def recorded(self, run_id: str, unmatched: Callable[[], Sequence[str]]) -> None:
+    def recorded(self, run_id: str, unmatched: Callable[[], Sequence[str]], is_whole: Callable[[], bool]) -> None:
         """The calls of the run that asks are recorded.
 
         Args:
             run_id: The run.
             unmatched: Gives the tools of recorded calls that the script has not made again.
+            is_whole: Whether the run can give up its worker, and make no call again.
         """
         ...
 
@@ -175,7 +176,7 @@ class RequestChannel:
         except MCPError as failure:
             raise Unanswered(f"the client refused the question: {failure.error.message}") from None
 
-    def recorded(self, run_id: str, unmatched: Callable[[], Sequence[str]]) -> None:
+    def recorded(self, run_id: str, unmatched: Callable[[], Sequence[str]], is_whole: Callable[[], bool]) -> None:
         """The run lives as long as this connection; nobody else goes on with it."""
 
     async def ask(self, request: CreateMessageRequest | ListRootsRequest) -> object:

@@ -95,9 +95,10 @@ class ApprovalOptions(Options):
     the user's state folder, for as long as it runs; False: there is none."""
     wait_s: float = Field(default=600.0, gt=0, le=86_400)
     """Seconds that a question may wait for its answer. The time limits of the script stand still meanwhile."""
-    release_s: float | None = Field(default=None, gt=0, le=86_400)
-    """Seconds of waiting on a connection of 2026-07-28 after which a run gives up its worker, and goes on from its
-    record when it is answered; calls that have failed are made again then. Needs `resume`. None: it keeps it."""
+    release_s: float | None = Field(default=30.0, gt=0, le=86_400)
+    """Seconds of waiting on a connection of 2026-07-28 after which a script gives up its worker, and goes on from its
+    record when it is answered; where that might repeat a call, it keeps it. Needs `resume`. None: it always keeps
+    it."""
     max_waiting: int = Field(default=20, ge=1, le=10_000)
     """Most runs of this process that wait for an answer of a person or of the client's model (`extract`, searches) at
     the same time; the calls of others fail with APPROVAL_REQUIRED or EXTRACTION_FAILED. Over HTTP one caller may have

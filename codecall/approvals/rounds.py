@@ -84,6 +84,8 @@ class RoundTripChannel:
         """What the run wants to know on whatever instance it goes on, as texts."""
         self.run_id = ""
         """The run whose record has its calls; empty where there is none."""
+        self.is_whole: Callable[[], bool] = bool
+        """Whether the run can give up its worker, and make no call again."""
         self._unmatched: Callable[[], Sequence[str]] = tuple
         self._gates = 0
         self._clock: RunClock | None = None
@@ -108,10 +110,10 @@ class RoundTripChannel:
             clock.on_calls = self.changed.set
         return self._gates == 1
 
-    def recorded(self, run_id: str, unmatched: Callable[[], Sequence[str]]) -> None:
+    def recorded(self, run_id: str, unmatched: Callable[[], Sequence[str]], is_whole: Callable[[], bool]) -> None:
         """See `Channel`."""
         if self.may_move:
-            self.run_id, self._unmatched = run_id, unmatched
+            self.run_id, self._unmatched, self.is_whole = run_id, unmatched, is_whole
 
     async def elicit(self, message: str, schema: Mapping[str, Any], identity: str = "") -> ElicitResult:
         """See `Channel`."""
@@ -199,7 +201,7 @@ class RoundTrips:
         grants: What persons have allowed.
         shared: Lets other instances go on with them; None: nobody else can.
         release_s: Seconds after which a call that others could go on with is ended here, and goes on from its record
-            when it is answered; None: it waits in place.
+            when it is answered, if that repeats no call; None: it waits in place.
     """
 
     def __init__(self, grants: Grants, shared: WaitingRuns | None = None, release_s: float | None = None) -> None:
@@ -333,7 +335,7 @@ class RoundTrips:
             async def watch() -> None:
                 is_kept = False
                 try:
-                    async with asyncio.timeout(self._release_s):
+                    async with asyncio.timeout(self._release_s if channel.is_whole() else None):
                         await shared.wait_until_gone(state)
                 except TimeoutError:
                     is_kept = True

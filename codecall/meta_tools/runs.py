@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import logging
+import re
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fastmcp.server.context import Context
 from mcp_types import ContentBlock
@@ -47,6 +48,9 @@ MAX_NAMED = 5
 """Tools that one warning names."""
 
 _MIB = 1024 * 1024
+
+_CLOCK: Final = re.compile(r"\bDate\b|\brandom\b|\bnow\b")
+"""What a script may read that another run of it reads otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +240,9 @@ async def run_observed(
             runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: details)
         raise
     if gate is not None and memory is not None:
-        gate.keep_record(memory)
+        # A run without a worker has none to give up, and one that reads the clock does something else the next time.
+        stays = request.workflow or _CLOCK.search(request.script) is not None
+        gate.keep_record(memory, bool if stays else memory.is_whole)
     results = None if request.whole_result else caller_results(runtime, info.caller)
     blocks = partial(_block_store, broker)
     on_plan = partial(gate.plan, broker.find) if gate is not None else None

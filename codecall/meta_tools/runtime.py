@@ -223,7 +223,7 @@ def _create_approvals(options: PluginOptions, audit: Audit, *, samples: bool = F
 
     store = options.resume.store if options.resume is not None else None
     rules = options.approvals or ApprovalOptions(rules=())
-    if rules.release_s is not None and store is None:
+    if "release_s" in rules.model_fields_set and rules.release_s is not None and store is None:
         raise OptionsError("approvals.release_s needs resume: the record from which a run goes on")
     return ApprovalService(rules, audit, options.flows, samples=samples, store=store)
 

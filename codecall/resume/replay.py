@@ -77,8 +77,7 @@ class RunMemory:
         self._lasts_s = lasts_s
         self._admit = admit
         self._header = RunHeader(1, run_id, owner, "running", ends=0.0, process=process_identity())
-        self._has_header = False
-        """Whether the header of this run is in the store."""
+        self._has_header = False  # whether that is in the store
         self._resumed_from = ""
         self._previous = PreviousCalls()
         self._expects: Callable[[str, str], bool] | None = None
@@ -89,6 +88,7 @@ class RunMemory:
         self._last_call = self._stored_calls = 0
         self._limits = RecordLimits.of_running_loop()
         self._reservation = self._limits.stored.reserve(owner, lasts_s + SLACK_S + options.ttl_s + 120)
+        self._is_whole = True
         self._store_failed = False
         self._not_stored_reason = ""
         """Why a part of the run is not stored although the store works."""
@@ -96,6 +96,10 @@ class RunMemory:
     def unmatched(self) -> list[str]:
         """See `CallMemory.unmatched`."""
         return self._previous.unmatched()
+
+    def is_whole(self) -> bool:
+        """See `CallMemory.is_whole`."""
+        return self._is_whole and not self._store_failed and not self._not_stored_reason
 
     async def resume(
         self, run_id: str, *, already_ended: bool = False, expects: Callable[[str, str], bool] | None = None
@@ -123,15 +127,13 @@ class RunMemory:
                 header = self._check_header(run_id, header, already_ended=already_ended)
                 calls = await self._store.calls(run_id, header)
                 attempt = header.attempt + 1 if run_id == self._run_id else 0
-                generation = header.generation + 1
+                self._header = change(self._header, attempt=attempt, generation=header.generation + 1)
                 # A run that is started again continues as it was: without its record its calls would be made twice.
                 size = sum(len(call.value or "") + ENTRY_OVERHEAD for call in calls)
                 if self._reserve(size, unlimited=already_ended):
                     await self._store.put_inherited(self._run_id, attempt, calls, lasts_s=self._lasts_s)
-                    self._header = change(self._header, attempt=attempt, generation=generation, inherited=len(calls))
+                    self._header = change(self._header, inherited=len(calls))
                     await self._put_header()
-                else:
-                    self._header = change(self._header, attempt=attempt, generation=generation)
         except CodeCallError:
             raise
         except DamagedRecord:
@@ -150,6 +152,7 @@ class RunMemory:
                 f"run '{run_id}' has made calls whose values are not kept", hint="Run it from its beginning."
             )
         self._expects = expects
+        self._is_whole = all(call.state in ("ok", "unknown") for call in calls)
         self._failed = Counter((call.called, call.name, call.digest) for call in calls if call.state == "failed")
         self._resumed_from = run_id
         self._previous = PreviousCalls(calls)
@@ -197,8 +200,7 @@ class RunMemory:
 
     async def keep(self, record: CallRecord, input_json: str, value: str | None) -> None:  # noqa: ARG002 - known since `recall`
         """See `CallMemory.keep`."""
-        open_call = self._open_calls.pop(record.number, None)
-        if open_call is None:
+        if (open_call := self._open_calls.pop(record.number, None)) is None:
             return
         if self._store_failed or (self._not_stored_reason and not self._has_header):
             record.kept = False
@@ -207,9 +209,10 @@ class RunMemory:
         if record.reused:
             call = StoredCall(state="reused", inherits=call.inherits, epochs=call.epochs)
         elif value is None:
+            self._is_whole = False
             call = change(call, state="failed")
         elif reason := self._why_not_kept(value):
-            record.kept = False
+            record.kept = self._is_whole = False
             call = change(call, state="lost")
             logger.warning("the value of a call is not kept for resumeFrom: %s", reason)
         else:
@@ -218,8 +221,7 @@ class RunMemory:
             record.kept = False
             self._not_stored_reason = self._not_stored_reason or f"it made more than {MAX_CALLS:,} calls"
             return
-        fits = not self._not_stored_reason and self._reserve(len(call.value or "") + ENTRY_OVERHEAD)
-        if not fits:
+        if not (fits := not self._not_stored_reason and self._reserve(len(call.value or "") + ENTRY_OVERHEAD)):
             record.kept = False
         with anyio.CancelScope(shield=True):
             await self._store_call(record, open_call.number, call if fits else None)
@@ -350,12 +352,10 @@ class RunMemory:
 
 
 class _OpenCall(NamedTuple):
-    """A call under way."""
+    """A call under way: its number among the recorded calls, and what is stored of it, without its outcome."""
 
     number: int
-    """Its number among the recorded calls."""
     call: StoredCall
-    """The call as it is stored, without its outcome."""
 
 
 class RecordLimits:

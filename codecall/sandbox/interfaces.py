@@ -244,6 +244,10 @@ class CallMemory(Protocol):
         """The names of calls of the earlier run that the script has not made again."""
         ...
 
+    def is_whole(self) -> bool:
+        """Whether each call that has ended has its value here, so that a later run makes none of them again."""
+        ...
+
 
 class ResultStorage(Protocol):
     """Keeps the results of one caller's scripts that are too large for an answer, and gives them to later scripts."""

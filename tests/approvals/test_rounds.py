@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 from fastmcp import Client
+from fastmcp.utilities.types import Image
 from key_value.aio.stores.memory import MemoryStore
 from mcp import MCPError
 
@@ -172,6 +173,47 @@ async def test_a_run_that_waits_for_long_gives_up_its_worker_and_goes_on_from_it
             asked = await raw.go_on(asked, script, ONCE)
         assert asked["result"] == ["letter 1", "sent to ann", "sent to ben"]
     assert office.done == ["read 1", "send ann", "send ben"]
+
+
+@pytest.mark.parametrize(
+    ("first", "releases"),
+    [
+        ("const first = await callTool('read', {})", True),
+        ("const first = await callTool('fail', {}).catch(() => 'letter 1')", False),  # it would be made again
+        ("const first = (await callTool('picture', {}))[0].type && 'letter 1'", False),  # its value is not kept
+        ("const first = Date.now() > 0 ? 'letter 1' : ''", False),  # another path may follow
+    ],
+)
+async def test_by_default_a_run_gives_up_its_worker_only_if_it_then_repeats_nothing(
+    monkeypatch: pytest.MonkeyPatch, first: str, releases: bool
+) -> None:
+    office = Office("writes", resume={"store": MemoryStore()}, vm={"preset": "experimental"}, pool={"min_workers": 0})
+    approvals = office.plugin._now.runtime.approvals
+    assert approvals is not None
+    assert approvals.options.release_s == 30.0
+    approvals.rounds._release_s = 0.01
+    failed: list[int] = []
+
+    @office.server.tool(annotations={"readOnlyHint": True})
+    def fail() -> str:
+        failed.append(1)
+        raise ValueError
+
+    @office.server.tool(annotations={"readOnlyHint": True})
+    def picture() -> Image:
+        return Image(data=b"png", format="png")
+
+    script = {"script": f"{first}; return [first, await callTool('send', {{to: 'ann'}})]"}
+    async with office.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client)
+        asked = await raw.ask(script)
+        call = next(iter(approvals.rounds._waiting.values()))
+        assert call.channel.is_whole() is releases
+        while releases and len(approvals.rounds):  # noqa: ASYNC110 - until a timer has run out
+            await asyncio.sleep(0)
+        assert (await raw.go_on(asked, script, ONCE))["result"] == ["letter 1", "sent to ann"]
+    assert [text for text in office.done if text.startswith("send")] == ["send ann"]
+    assert len(failed) <= 1
 
 
 def test_a_run_that_has_no_record_cannot_give_up_its_worker() -> None:

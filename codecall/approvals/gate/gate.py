@@ -146,10 +146,11 @@ class CallGate(RunObserver):
             in_thread(desk.forget_grants, ids)
         self._service.grants.end_run(self._identity.run_id)
 
-    def keep_record(self, memory: CallMemory) -> None:
-        """The calls of the run are recorded, so that another instance can go on with it."""
+    def keep_record(self, memory: CallMemory, is_whole: Callable[[], bool]) -> None:
+        """The calls of the run are recorded, so that another instance can go on with it, or this one without its worker
+        where the record is whole."""
         if (channel := self.questions.channel) is not None:
-            channel.recorded(self._identity.run_id, memory.unmatched)
+            channel.recorded(self._identity.run_id, memory.unmatched, is_whole)
 
     @property
     def identity(self) -> RunIdentity:
