@@ -11,6 +11,7 @@ from starlark.eval.errors import EvalError
 
 from codecall.sandbox.agentscript.checked import LineTable
 from codecall.sandbox.agentscript.parser.unicode import well_formed
+from codecall.sandbox.starlark.mistakes import evaluation_hint
 from codecall.sandbox.wire import Failure
 
 _EVALUATOR: Final = {"_eval_expr": "expr", "_exec_stmt": "stmt"}
@@ -32,22 +33,9 @@ _INTERNAL: Final = tuple(
 )
 """Words of the evaluator's own errors, and what scripts call that."""
 
-HINTS: Final = (
-    (r"'dict' value has no field", 'Use brackets: value["key"], or value.get("key").'),
-    (r"value has no field or method", "dir(value) lists what it has; keys of dicts are read with brackets."),
-    (r"'builtin_function_or_method'", 'Call it: value.items(). For a key of that name use brackets: value["items"].'),
-    (r"does not support field assignment", 'Use brackets: value["key"] = x.'),
-    (r"^KeyError", 'Use value.get("key", default), or look at value.keys().'),
-    (r"'string' is not iterable", "Use text.elems() for its characters, text.split() for its words."),
-    (r"free variable .* referenced before", "Bind it where the function is made: lambda x=x: …"),
-    (r"referenced before assignment", "Assign it before, on every way that leads here."),
-    (r"called recursively", "No function may call itself: use a loop and a list of what is left to do."),
-    (r"unsupported binary operation: string|: int \+ string", "Make a text of it: str(x), or use format()."),
-    (r"too deeply nested", "Give parts of it names, or call fewer functions inside one another."),
-    (r"index out of range", "Look at len(items) first."),
-    (r"NoneType.* has no|'NoneType'", "The value is None: look where it comes from."),
-)
-"""What to do about an error of the evaluator, by its message."""
+
+MAX_LOOKED_AT: Final = 1_000
+"""Characters of a message that are looked at for a hint."""
 
 
 class ToolFailedError(EvalError):
@@ -119,7 +107,7 @@ def failure_of(error: Exception, lines: LineTable) -> Failure:
     if isinstance(error, ToolFailedError):
         return Failure(status="tool_error", code="TOOL", call=error.call, line=line, column=column)
     message = message_of(error)
-    hint = next((hint for pattern, hint in HINTS if re.search(pattern, message)), None)
+    hint = evaluation_hint(message[:MAX_LOOKED_AT])
     return Failure(
         status="runtime_error",
         code="EXECUTION_ERROR",

@@ -88,6 +88,11 @@ FOREIGN_WORDS: Final = (
     Foreign("load", "There are no other files: everything is in this script.", 'load("a.star", "b")'),
     Foreign("const", "Assign without a keyword: `x = 1`.", "const x = 1"),
     Foreign("let", "Assign without a keyword: `x = 1`.", "let x = 1"),
+    Foreign("var", "Assign without a keyword: `x = 1`.", "var x = 1"),
+    Foreign("new", "There are no classes: use dicts, lists and functions.", "return new Date()"),
+    Foreign("throw", "fail(message) ends the script.", "throw x"),
+    Foreign("switch", "Use `if`, `elif` and `else`.", "switch x"),
+    Foreign("match", "Use `if`, `elif` and `else`.", "match x:\n  pass"),
     Foreign("function", "Define functions with `def` or `lambda`.", "function f() {}"),
 )
 """Words at which the parser stops."""
@@ -131,6 +136,31 @@ FOREIGN_NAMES: Final = (
     Foreign("asyncio", "parallel([...]) runs several calls at once.", "asyncio.gather()"),
     Foreign("console", "Use print(...).", 'console.log("x")'),
     Foreign("callTool", 'Use call_tool("name", key=value).', 'callTool("x", {})'),
+    Foreign("requests", 'The outside is reached by tools: call_tool("name", key=value).', "requests.get(1)"),
+    Foreign("httpx", 'The outside is reached by tools: call_tool("name", key=value).', "httpx.get(1)"),
+    Foreign("urllib", 'The outside is reached by tools: call_tool("name", key=value).', "urllib.parse"),
+    Foreign("fetch", 'The outside is reached by tools: call_tool("name", key=value).', "fetch(1)"),
+    Foreign("tools", 'Call a tool by its name, name(key=value), or call_tool("any-name", key=value).', "tools.x()"),
+    Foreign("getResult", "Kept results are read by scripts in JavaScript.", 'getResult("x")'),
+    Foreign("get_result", "Kept results are read by scripts in JavaScript.", 'get_result("x")'),
+    Foreign("readResource", "Resources are read by scripts in JavaScript.", 'readResource("x")'),
+    Foreign("getPrompt", "Prompts are had by scripts in JavaScript.", 'getPrompt("x")'),
+    Foreign("JSON", "Use json.decode(text) and json.encode(value).", 'JSON.parse("1")'),
+    Foreign("Promise", "parallel([...]) runs several calls at once.", "Promise.all([])"),
+    Foreign("Object", "Use value.keys(), value.values() and value.items().", "Object.keys(1)"),
+    Foreign("Math", "There are no modules: use //, %, min, max and abs.", "Math.max(1)"),
+    Foreign("Exception", "fail(message) ends the script.", 'Exception("x")'),
+    Foreign("ValueError", "fail(message) ends the script.", 'ValueError("x")'),
+    Foreign("logging", "Use print(...).", 'logging.info("x")'),
+    Foreign("defaultdict", "Use counts[key] = counts.get(key, 0) + 1.", "defaultdict(1)"),
+    Foreign("Counter", "Use counts[key] = counts.get(key, 0) + 1.", "Counter(1)"),
+    Foreign("collections", "Use counts[key] = counts.get(key, 0) + 1.", "collections.Counter(1)"),
+    Foreign("itertools", "There are no modules: use loops and comprehensions.", "itertools.chain(1)"),
+    Foreign("copy", "Use list(x) or dict(x).", "copy.copy(1)"),
+    Foreign("deepcopy", "Use list(x) or dict(x), or json.decode(json.encode(x)).", "deepcopy(1)"),
+    Foreign("pd", "There are no modules: use loops and comprehensions.", "pd.DataFrame(1)"),
+    Foreign("np", "There are no modules: use loops and comprehensions.", "np.array(1)"),
+    Foreign("sleep", "There is no waiting here.", "sleep(1)"),
     Foreign("null", "Use None.", "return null"),
     Foreign("true", "Use True.", "return true"),
     Foreign("false", "Use False.", "return false"),
@@ -139,7 +169,8 @@ FOREIGN_NAMES: Final = (
 """Names that no script has, unless it defines them or a tool has them."""
 
 DEFAULT_HINTS: Final = {
-    "VALIDATION_ERROR": "Starlark is a small Python: built-in functions, def, lambda, comprehensions, and tools.",
+    "VALIDATION_ERROR": "Assign it first, or check its spelling; besides tools there are Python's built-in functions, "
+    "def, lambda and comprehensions.",
     "EXECUTION_ERROR": "Mend the line shown.",
     "TOOL_EXECUTION_ERROR": "The call itself failed: change what its message complains of, or go on without it: "
     'try_call("name", …) gives {"ok", "value" | "error"}.',

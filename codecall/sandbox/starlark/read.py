@@ -21,6 +21,7 @@ from codecall.sandbox.agentscript.checked import MAX_FINDINGS, LineTable, Violat
 from codecall.sandbox.agentscript.parser.parse import prescan
 from codecall.sandbox.agentscript.validate import without_fence
 from codecall.sandbox.agentscript.validator.names import AskHost
+from codecall.sandbox.starlark.mistakes import syntax_hint
 from codecall.sandbox.starlark.policy import (
     BUILTIN_NAMES,
     EXTRACT,
@@ -40,6 +41,9 @@ MAX_DEPTH: Final = 150
 
 MAX_DIGITS: Final = 4_000
 """Most digits of a number that is written out; Python converts 4,300."""
+
+MAX_LINE: Final = 2_000
+"""Characters of a line that are looked at for a hint."""
 
 MAX_QUESTIONS: Final = 20
 """Most unknown names and literal names of tools of one script that the host is asked about."""
@@ -201,12 +205,10 @@ def _syntax_violations(text: str, lines: LineTable, errors: Sequence[StarlarkErr
     if word not in _WORDS and (before := text[:offset].split()) and before[-1] in _WORDS:
         word = before[-1]
     message = first.message.removeprefix("syntax error at ").removesuffix(", use 'load' instead")
-    hint = _WORDS.get(word)
-    if hint is None and word in {"f", "r", "b"} and text[offset + 1 : offset + 2] in {'"', "'"}:
-        hint = 'There are no such literals: use "{}".format(x) or "%s" % x.'
-    if hint is None and "generator" in message:
-        hint = "Put brackets around it: [x for x in items]."
-    return [Violation(offset, None, message, hint or "Starlark is a small Python: look at this place.", "SYNTAX_ERROR")]
+    begin, end = text.rfind("\n", 0, offset) + 1, text.find("\n", offset)
+    line = text[begin : end if end >= 0 else len(text)]
+    hint = _WORDS.get(word) or syntax_hint(line[:MAX_LINE], offset - begin, message)
+    return [Violation(offset, None, message, hint, "SYNTAX_ERROR")]
 
 
 class _Names:

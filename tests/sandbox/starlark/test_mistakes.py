@@ -1,0 +1,64 @@
+"""What models write by habit: every row of the tables has a script that comes to it, and names the way to write it."""
+
+from __future__ import annotations
+
+import pytest
+
+from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.starlark.mistakes import EVALUATION, LINES, METHODS, OF_DICTS, OF_JSON, SYNTAX, Mistake
+from codecall.sandbox.starlark.policy import FOREIGN_NAMES, FOREIGN_WORDS, Foreign
+from tests.sandbox.starlark.test_engine import Host
+
+
+def hint_of(script: str) -> str | None:
+    """The hint of a script that is refused or fails."""
+    host = Host(say=lambda text="": text, lists=lambda: {"items": []})
+    try:
+        outcome = host.run(script).outcome
+    except InvalidScript as refused:
+        return refused.findings[0].hint
+    assert outcome is not None
+    assert outcome.failure is not None, outcome.value
+    return outcome.failure.hint
+
+
+@pytest.mark.parametrize("row", [*FOREIGN_WORDS, *FOREIGN_NAMES], ids=lambda row: row.name)
+def test_a_word_from_elsewhere_is_said_to_be_one(row: Foreign) -> None:
+    assert hint_of(row.probe) == row.instead
+
+
+@pytest.mark.parametrize("row", [*LINES, *SYNTAX, *EVALUATION], ids=lambda row: row.probe)
+def test_the_probe_comes_to_its_row(row: Mistake) -> None:
+    if not row.probe:
+        pytest.skip("takes a script as deep as the evaluator goes")
+    assert hint_of(row.probe) == row.instead
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "instead"),
+    [
+        *(("[1]", name, instead) for name, instead in METHODS.items() if name != "append"),
+        *(("{}", name, instead) for name, instead in OF_DICTS.items()),
+        *(("json", name, instead) for name, instead in OF_JSON.items()),
+    ],
+)
+def test_a_method_from_elsewhere_is_said_to_be_one(owner: str, method: str, instead: str) -> None:
+    assert hint_of(f"return {owner}.{method}(1)") == f"Instead of `{method}` write: {instead}."
+
+
+@pytest.mark.parametrize(
+    ("script", "hint"),
+    [
+        ('name = "Ann"\nreturn say(text=f"hello {name}")', "There are no such literals"),
+        ("if lists()['items'] && True:\n  pass", "Write `and`."),
+        ("x = {}\nreturn x.name", "Use brackets"),
+        ("return None.get('a')", "The value is None"),
+        ("return say(text='{}')['a']", "if it holds JSON, json.decode(text)"),
+        ("return {'a': 1, **lists()}", "Join dicts with `|`"),
+        ("return unknown(1)", None),
+        (f"fail('{'NoneType ' * 1_000}')", None),
+    ],
+)
+def test_scripts_as_models_write_them(script: str, hint: str | None) -> None:
+    found = hint_of(script)
+    assert found is None if hint is None else hint in (found or "")
