@@ -160,7 +160,7 @@ def configured_servers(server_args: ServerArguments, output: Output) -> GatewayO
 def print_notes(configuration: Configuration, output: Output) -> None:
     """Say on stderr which file was found, and what a person should know of the configuration."""
     if configuration.found is not None:
-        output.warn(f"using {configuration.found}", style="dim")
+        output.note(f"using {configuration.found}")
     for note in configuration.notes:
         output.warn(note)
 

@@ -47,6 +47,12 @@ MAX_ROUNDS: Final = 10_000
 PATIENCE_S: Final = 8.0
 """Seconds after the answer of another server in which one answers whose options do not say `start_timeout_s`."""
 
+_KINDS: Final = re.compile(r"(codecall[:_]search with )?`?filter\.kinds`? (\[[^\]]*\]|`\w+`(?: and `\w+`)*)")
+_KIND: Final = re.compile(r"tool|resource|template|prompt")
+_META_TOOL: Final = re.compile(r"`?codecall[:_](search|describe|invoke|execute)\b`?")
+_COMMANDS: Final = {"search": "search", "describe": "describe", "invoke": "run", "execute": "run"}
+"""The commands that do what the meta-tools do."""
+
 _NO_WORD: Final = re.compile(r"\W")
 
 LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
@@ -105,7 +111,7 @@ class GatewaySession:
         if result.structured_content is None:
             text = " ".join(getattr(block, "text", "") for block in result.content)
             raise CodeCallError(text or f"codecall_{verb} gave no answer", code="USAGE")
-        return result.structured_content, result.content[1:]
+        return name_commands(result.structured_content), result.content[1:]
 
     async def call_tool(self, name: str, arguments: Mapping[str, object]) -> CallToolResult:
         """Call a tool itself, as a client does that lists it."""
@@ -124,6 +130,31 @@ class GatewaySession:
         """Read the text of a resource."""
         contents = await self._client.read_resource(uri)
         return "".join(getattr(content, "text", "") for content in contents)
+
+
+def name_commands(body: JsonObject) -> JsonObject:
+    """An answer of a meta-tool whose hints and warnings name commands in place of meta-tools."""
+    named: JsonObject = {
+        key: name_commands(cast("JsonObject", body[key])) for key in ("error",) if isinstance(body.get(key), dict)
+    }
+    if isinstance(hint := body.get("hint"), str):
+        named["hint"] = _command(hint)
+    if isinstance(warnings := body.get("warnings"), list):
+        named["warnings"] = [_command(str(warning)) for warning in cast("list[object]", warnings)]
+    result: object = body.get("result")
+    if isinstance(result, dict) and {"valid", "findings", "manifest"} <= cast("JsonObject", result).keys():
+        report = cast("JsonObject", result)
+        named["result"] = {**report, "findings": [name_commands(each) for each in report["findings"]]}
+    return {**body, **named}
+
+
+def _command(text: str) -> str:
+    def with_kinds(match: re.Match[str]) -> str:
+        words = ["codecall search"] if match[1] else []
+        return f"`{' '.join([*words, *(f'--kind {kind}' for kind in _KIND.findall(match[2]))])}`"
+
+    text = _META_TOOL.sub(lambda match: f"`codecall {_COMMANDS[match[1]]}`", _KINDS.sub(with_kinds, text))
+    return text.replace("filter.appIds", "--app").replace("filter.kinds", "--kind")
 
 
 def with_preset(options: GatewayOptions, preset: str | None, timeout_s: float | None = None) -> GatewayOptions:

@@ -53,6 +53,9 @@ def test_servers_are_added_used_and_removed(cli: CommandLine) -> None:
         (("add", "shop"), "USAGE"),
         (("add", "shop", "--", "other"), "EXISTS_ALREADY"),
         (("add", "a b", "--", "other"), "INVALID_OPTIONS"),
+        (("add", "crm", "https://crm.example.com/mcp", "--header", "Authorization"), "USAGE"),
+        (("add", "crm", "https://crm.example.com/mcp", "--env", f"TOKEN={TOKEN}"), "USAGE"),
+        (("add", "git", "--header", "X-Team=a", "--", "git-mcp"), "USAGE"),
         (("remove", "nosuch"), "NOT_FOUND"),
         (("remove", "shop", "--config", "other.json"), "CANNOT_WRITE"),
         (("clients", "write", "notepad", "--yes"), "INVALID_OPTIONS"),
@@ -65,6 +68,20 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(cli: CommandLine, words
     assert ran.json["error"]["code"] in (code, "USAGE")
     assert ran.code != exits.OK
     assert path.read_text() == before
+
+
+def test_headers_of_a_server_are_added_and_secrets_of_them_are_not(cli: CommandLine) -> None:
+    given = ("Authorization=Bearer ${CRM_TOKEN}", "X-Team: blue", f"X-Api-Key={TOKEN}")
+    ran = cli("add", "crm", "https://crm.example.com/mcp", *(word for each in given for word in ("--header", each)))
+    assert ran.code == exits.OK
+    assert servers(cli.folder) == {
+        "crm": {
+            "url": "https://crm.example.com/mcp",
+            "headers": {"Authorization": "Bearer ${CRM_TOKEN}", "X-Team": "blue", "X-Api-Key": "${CRM_X_API_KEY}"},
+        }
+    }
+    assert "CRM_X_API_KEY" in ran.err
+    assert TOKEN not in ran.out + ran.err + (cli.folder / "codecall.toml").read_text()
 
 
 def test_what_nobody_trusted_is_not_trusted_by_a_change(cli: CommandLine) -> None:

@@ -352,6 +352,48 @@ def test_how_long_a_server_is_waited_for_its_options_say(hanging: CommandLine, m
     assert was_started(hanging)
 
 
+UNSET = """
+[servers.issues]
+url = "https://issues.invalid/mcp"
+headers = { Authorization = "Bearer ${ISSUES_TOKEN_THAT_NOBODY_SETS}" }
+"""
+
+
+def test_a_variable_that_is_missing_is_told_once(shop: CommandLine):
+    with (shop.folder / "codecall.toml").open("a") as file:
+        file.write(UNSET)
+    assert shop("trust").code == exits.OK
+    result = shop("tools")
+    assert result.code == exits.UNAVAILABLE
+    assert result.err.count("Set ISSUES_TOKEN_THAT_NOBODY_SETS in the environment") == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "hint"),
+    [
+        ("return callTool('shop_nothing', {})", "`codecall search` finds tools by what they do."),
+        ("return getPrompt('shop_nothing', {})", "`codecall search --kind prompt` finds prompts"),
+        ("return readResource('data://x')", "`codecall search --kind resource --kind template` finds resources."),
+    ],
+)
+def test_hints_name_commands(shop: CommandLine, script: str, hint: str):
+    shop.write("a.js", script)
+    for words in (["run", "a.js"], ["run", "a.js", "--json"], ["check", "a.js"]):
+        result = shop(*words)
+        shown = result.out + result.err
+        assert "codecall_search" not in shown
+        assert hint in shown or (words[0] == "check" and result.code == exits.OK), result
+
+
+def test_a_search_says_how_the_command_finds_more(shop: CommandLine):
+    prompts = [{"name": "greet", "description": "Greet somebody."}]
+    listing = {"name": "mail", "version": "1.6", "tools": [], "prompts": prompts}
+    shop.write("mail.json", json.dumps(listing))
+    result = shop("search", "greet somebody")
+    assert "`--kind prompt` finds it." in result.err
+    assert shop("search", "greet somebody", "--kind", "prompt").rows[0][1] == "mail_greet"
+
+
 def test_composite_tools_may_call_tools_of_any_server(hanging: CommandLine, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(gateway, "PATIENCE_S", 0.0)
     hanging.write("w.yaml", "name: w\ndescription: W.\nsteps:\n  - id: a\n    tool: shop_list_orders\n")

@@ -45,6 +45,7 @@ SAID = [
     ("savings",),
     ("refresh",),
     ("run", "good.js"),
+    ("run", "any.js"),
     ("run", "bad.js"),
     ("run", "--nonsense"),
     ("check", "good.js", "bad.js"),
@@ -80,7 +81,6 @@ SAID = [
     ("serve", "--transport", "http", "--host", "192.0.2.1", "--no-cache"),
 ]
 COMMANDS_SHOWN = [*SAID, ("--help",), *((name, "--help") for name, _, _ in COMMANDS)]
-ONCE = {("tools",), ("tools", "--all"), ("savings",), ("refresh",), ("doctor",), ("run", "good.js"), ("search",)}
 FLOW = """
 name: tell_a_person
 description: Looks for all orders of a person, and then for the history of the first one, which it tells
@@ -97,6 +97,7 @@ steps:
     arguments: { text: '{{.params.text}}', another_parameter: 3 }
     dependsOn: [orders]
 """
+ONCE = {("tools",), ("tools", "--all"), ("savings",), ("refresh",), ("doctor",), ("run", "any.js"), ("search",)}
 
 
 def tool(name: str, **more: Any) -> dict[str, Any]:
@@ -164,6 +165,8 @@ def furnish(folder: Path, runs: str) -> None:
     (folder / "codecall.toml").write_text("\n".join(lines))
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": {"git": {"command": "no-such-git", "args": ["-v"]}}}))
     (folder / "good.js").write_text("return await callTool('shop_list_orders', { text: 'a' });\n")
+    # Any server may have the tool: all are asked.
+    (folder / "any.js").write_text("const [name] = ['shop_list_orders']; return callTool(name, { text: 'a' });\n")
     long = "a rather long text, so that this line of the script is longer than any terminal is wide"
     script = f"const rows = await callTool('shop_list_orderz', {{ text: '{long}' }}); eval('1');"
     (folder / "bad.js").write_text(script)

@@ -55,8 +55,9 @@ def test_a_folder_starts_nothing_unless_trusted(cloned: CommandLine, words: tupl
     assert "evil: " in shown
     assert f"codecall trust {cloned.folder / name}" in shown
     cloned("trust")
-    assert using(cloned(*words, "--json"), cloned) == name
+    assert using(cloned(*words), cloned) == name
     assert mark(cloned).exists()
+    assert cloned(*words, "--json").using == ""  # nothing but warnings then
 
 
 def using(ran: CommandResult, cli: CommandLine) -> str:

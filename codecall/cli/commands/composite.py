@@ -325,7 +325,7 @@ async def _run(
     import anyio.to_thread
 
     from codecall.cli.asking import TerminalPerson, explain_unasked
-    from codecall.cli.gateway import open_gateway
+    from codecall.cli.gateway import name_commands, open_gateway
     from codecall.cli.output import telling_what_was_done
     from codecall.cli.render import write_trace_page
     from codecall.traces.records import TraceRecorder
@@ -344,7 +344,7 @@ async def _run(
         raise CodeCallError(" ".join(getattr(block, "text", "") for block in result.content), code="USAGE")
     if result.is_error and body is not None:
         output.note(f"steps: {json.dumps(body.get('steps', {}))}")
-        body = explain_unasked(body, output, person)
+        body = explain_unasked(name_commands(body), output, person)
         error = CodeCallError(str(body.get("message")), code=str(body.get("code")), hint=body.get("hint"))
         output.failure(error)
         return exits.exit_for(error.code)

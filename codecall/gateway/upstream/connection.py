@@ -304,8 +304,9 @@ class UpstreamConnection:
             return f"it did not answer its first request within {self._start_timeout_s:g} s{OTHER_OUTPUT * wrote_other}"
         for cause in _causes(failure):
             if isinstance(cause, ConnectFailure | CodeCallError):
-                self.advice = cause.advice if isinstance(cause, ConnectFailure) else cause.hint or ""
-                return str(cause)
+                known = isinstance(cause, CodeCallError)
+                self.advice = cause.hint or "" if known else cause.advice
+                return cause.message if known else str(cause)
             if (
                 isinstance(self._transport, HttpTransport)
                 and (reason := self._transport.describe_refusal(cause)) is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
@@ -11,18 +13,27 @@ from codecall.cli import exit_codes as exits
 from codecall.cli.arguments import AsJson, EditedConfig
 from codecall.errors import CodeCallError
 
+if TYPE_CHECKING:
+    from codecall.gateway.config.options import AnyServer
+
+_PAIR: Final = re.compile(r"([^=:\s]+)\s*([=:])\s*(.*)", re.DOTALL)
+
 
 def add(
     name: Annotated[str, Parameter(help="Its name, which its tools have in front: git, my_shop.")],
     /,
     *command: Annotated[str, Parameter(help="A URL; or, behind --, a command with its arguments.")],
     env: Annotated[tuple[str, ...], Parameter(negative="", help="NAME=VALUE for its environment. Repeatable.")] = (),
+    header: Annotated[
+        tuple[str, ...], Parameter(negative="", help="NAME=VALUE, a header of each request to a URL. Repeatable.")
+    ] = (),
     config: EditedConfig = None,
     as_json: AsJson = False,
 ) -> int:
     """Add a server to the configuration: `codecall add git -- uvx mcp-server-git`. It is not started.
 
-    Secrets are not written: they become ${NAME}, and what to export is printed.
+    Secrets are not written: they become ${NAME}, and what to export is printed. A value may have ${NAME} itself:
+    `codecall add crm https://… --header 'Authorization=Bearer ${CRM_TOKEN}'`.
     """
     from codecall.cli.commands.setup.config_file import edited_file, save_edit
     from codecall.cli.output import Output
@@ -35,12 +46,17 @@ def add(
         hint = f"codecall add {name} -- uvx mcp-server-git, or codecall add {name} https://…"
         raise CodeCallError(f"What is {name}? A command or a URL is missing", code="USAGE", hint=hint)
     word = command[0] if len(command) == 1 else shlex.join(command)
-    variables = " ".join(f"{key}={shlex.quote(value)}" for key, _, value in (pair.partition("=") for pair in env))
+    if env and re.match(r"https?://", word, re.IGNORECASE):
+        hint = "--header sends a header with each request."
+        raise CodeCallError(f"--env: {name} is a URL, and has no environment", code="USAGE", hint=hint)
+    variables = " ".join(f"{key}={shlex.quote(value)}" for key, value in _pairs("--env", env, "="))
+    headers = dict(_pairs("--header", header, "=:"))
     servers = parse_servers([f"{name}={variables} {word}" if variables else f"{name}={word}"]).options.servers
     if list(servers) != [name]:
         raise CodeCallError(
             f"{name!r} is no name of a server", code="USAGE", hint="Letters, digits, - and _, a letter in front."
         )
+    servers = {name: _with_headers(name, servers[name], headers)}
     file = edited_file(config)
     if name in file.options.servers:
         hint = f"`codecall remove {name}` first, or take another name."
@@ -55,3 +71,28 @@ def add(
             output.note(note, "yellow")
         output.note(f"`codecall tools {name}` lists its tools.")
     return exits.OK
+
+
+def _pairs(option: str, words: Sequence[str], marks: str) -> Iterator[tuple[str, str]]:
+    """What `NAME=VALUE` says, each time it was given; an error does not show the value, which may be a secret."""
+    for word in words:
+        pair = _PAIR.fullmatch(word)
+        if pair is None or pair[2] not in marks:
+            raise CodeCallError(f"{option}: NAME=VALUE is needed", code="USAGE")
+        yield pair[1], pair[3]
+
+
+def _with_headers(name: str, server: AnyServer, headers: Mapping[str, str]) -> AnyServer:
+    """The server with these headers.
+
+    Raises:
+        CodeCallError: it is a command.
+    """
+    from codecall.gateway.config.options import HttpServer
+
+    if isinstance(server, HttpServer):
+        return HttpServer.read({"url": server.url, "headers": headers}, where=name, show_values=False)
+    if headers:
+        hint = "--env sets variables of its environment."
+        raise CodeCallError(f"--header: {name} is a command, and has no headers", code="USAGE", hint=hint)
+    return server
