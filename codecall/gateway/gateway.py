@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapp
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import Any, Final, Self, cast
 
 from fastmcp import FastMCP
 from fastmcp.server.providers import Provider
@@ -39,15 +39,13 @@ from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.server.list_changed import ListChangedNotifier
 from codecall.telemetry.metrics import codecall_version
 
-if TYPE_CHECKING:
-    from codecall.composite.provider import CompositeTools
-
 logger = logging.getLogger("codecall")
 
 _SEPARATOR: Final = ("tool_name_separator", "toolNameSeparator")
 _APP_IDS: Final = ("app_ids", "appIds")
 _OTHER_SETS: Final = {"starlark": ("starlark",), "tool_files": ("tool_files", "toolFiles")}
 """The options that add further sets of meta-tools, in their spellings."""
+_COMPOSITES: Final = ("composite_tools", "compositeTools")
 
 
 class Gateway:
@@ -99,7 +97,6 @@ class Gateway:
                     hint='Leave one of them out; with expose.mode "auto" the tools of other servers may be listed too.',
                 )
         self._notifier = ListChangedNotifier()
-        self._composites: CompositeTools | None = None
         self._cache_folder = cache_folder(options.cache_dir)
         self._backends: Final = {name: Backend(name, server, resolve_server) for name, server in enabled.items()}
         names = ReservedNames(enabled, _meta_tool_spellings(self._plugin))
@@ -140,7 +137,8 @@ class Gateway:
 
     @property
     def plugin(self) -> GatewayPlugin | None:
-        """CodeCall on that server; None with `expose.mode` "never" and no tool of another set of meta-tools."""
+        """CodeCall on that server; None with `expose.mode` "never", no tool of another set of meta-tools, and no
+        composite tool."""
         return self._plugin
 
     @property
@@ -289,9 +287,9 @@ class Gateway:
             if own[name] is not None and any(options.get(spelling) is not None for spelling in spellings):
                 raise OptionsError(f"{name}: given twice, as [{name}] and in [codecall]")
         options |= {name: value for name, value in own.items() if value is not None}
-        if self.options.expose.mode == "never" and not any(
-            options.get(spelling) for spellings in _OTHER_SETS.values() for spelling in spellings
-        ):
+        others = (*(spelling for spellings in _OTHER_SETS.values() for spelling in spellings), *_COMPOSITES)
+        paths = self.options.composite_tools.paths
+        if self.options.expose.mode == "never" and not paths and not any(options.get(option) for option in others):
             for name in own_rules:
                 raise OptionsError(
                     f'servers.{name}.approvals needs CodeCall\'s four tools, and expose.mode is "never"',
@@ -304,9 +302,9 @@ class Gateway:
         if own_rules or asked or options.get("approvals") is not None:
             folder = self._approvals_folder
             options["approvals"] = with_server_rules(options.get("approvals"), own_rules, asked, folder)
-        if self.options.composite_tools.paths:
-            given = next((options.pop(key) for key in ("composite_tools", "compositeTools") if key in options), ())
-            options["composite_tools"] = [*cast("Sequence[object]", given), *self.options.composite_tools.paths]
+        if paths:
+            given = next((options.pop(key) for key in _COMPOSITES if key in options), ())
+            options["composite_tools"] = [*cast("Sequence[object]", given), *paths]
         plugin = GatewayPlugin.init(options)
         plugin.exposure_policy = self._exposure_policy
         return plugin
@@ -367,23 +365,16 @@ class Gateway:
             self._plugin.sources = MissingTools(self._providers, for_operator=self._for_operator)
             self._plugin.exposed = self._exposed
             self._plugin.install(server)
-        elif self.options.composite_tools.paths:
-            from codecall.composite.provider import CompositeTools  # loads the engine of templates
-
-            self._composites = CompositeTools(*self.options.composite_tools.paths)
-            server.add_provider(self._composites)
         return server
 
     async def reload_definitions(self) -> None:
-        """Read the definitions of composite tools again, and tell clients if that changes what there is.
+        """Read the definitions of composite tools again; clients are told if that changes what there is.
 
         Raises:
             OptionsError: a file or folder that the options name is not there; nothing has changed then.
         """
         if self._plugin is not None:
             await self._plugin.reload()
-        elif self._composites is not None and await self._composites.reload():
-            self._lists_changed(frozenset({"tools"}))
 
     def _must_wait(self, exposed: Mode | None) -> bool:
         """Whether a request waits for a server of which nothing is known. One that lists the meta-tools in place of its

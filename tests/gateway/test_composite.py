@@ -63,10 +63,9 @@ async def test_they_are_listed_and_run(loaded_python: LoadedPython, tmp_path: Pa
         assert "twice" in listed
         assert ("codecall_search" in listed) is (mode == "always")
         assert (await client.call_tool("twice", {"n": 4})).data == 8
-        if mode != "never":
-            again = {tool.name: tool for tool in await client.list_tools()}["twice"]
-            assert again.annotations is not None
-            assert again.annotations.read_only_hint is True
+        again = {tool.name: tool for tool in await client.list_tools()}["twice"]
+        assert again.annotations is not None
+        assert again.annotations.read_only_hint is True
 
 
 ASKING = """
@@ -81,9 +80,12 @@ steps:
 """
 
 
+@pytest.mark.parametrize("mode", ["always", "never"])
 @pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
-async def test_a_destructive_step_is_asked_for_by_default(tmp_path: Path, loaded_python: LoadedPython, era: Any):
-    file = configuration(tmp_path, "always", loaded_python)
+async def test_a_destructive_step_is_asked_for_by_default(
+    tmp_path: Path, loaded_python: LoadedPython, era: Any, mode: str
+):
+    file = configuration(tmp_path, mode, loaded_python)
     wipe = (
         "@mcp.tool(annotations={'destructiveHint': True})\ndef wipe(path: str) -> str:\n    return f'wiped {path}'\n\n"
     )
@@ -135,6 +137,18 @@ async def test_a_script_passes_on_what_one_behind_the_gateway_asks(
     assert answer is not None
     assert answer.get("result") == "said ann", answer
     assert len(person.questions) == 1
+
+
+async def test_rules_count_where_the_four_are_not_there(tmp_path: Path, loaded_python: LoadedPython):
+    file = configuration(tmp_path, "never", loaded_python)
+    rules = """approvals = [{ tools = ["add"], action = "deny" }]\n[expose]"""
+    file.write_text(file.read_text(encoding="utf-8").replace("[expose]", rules), encoding="utf-8")
+    gateway = Gateway(read_config(file).options)
+    async with gateway, Client(gateway.server) as client:
+        refused = await client.call_tool("twice", {"n": 4}, raise_on_error=False)
+        assert (refused.structured_content or {})["code"] == "ACCESS_DENIED"
+        assert not [tool.name for tool in await client.list_tools() if tool.name.startswith("codecall")]
+        assert (await client.call_tool("codecall_execute", {"script": "return 1"}, raise_on_error=False)).is_error
 
 
 @pytest.mark.parametrize("mode", ["always", "never"])
