@@ -71,7 +71,8 @@ class TypePool:
         self._properties: dict[str, Counter[str]] = defaultdict(Counter)
         self._whole_of: dict[str, dict[str, None]] = defaultdict(dict)
         self._recursive: set[str] = set()
-        self._documents = 0
+        self._numbers: dict[frozenset[tuple[str, Type, str]], int] = {}
+        """A number for each recursive definition with all that it refers to."""
 
     def add(self, root: Type, definitions: Mapping[str, Type], notes: Mapping[str, str], tool: str, title: str) -> Type:
         """Returns `root` with references into the pool.
@@ -83,10 +84,9 @@ class TypePool:
             tool: the tool's name.
             title: what to call `root` where nothing else says it.
         """
-        self._documents += 1
         acyclic = without_cycles(definitions)
         recursive = recursive_definitions(acyclic)
-        here = {place: TypeReference(f"{self._documents}{place}") for place in recursive}
+        here = {place: TypeReference(f"{self._number(place, acyclic, notes)}{place}") for place in recursive}
         graph = {place: sorted(set(references(item)) - recursive) for place, item in acyclic.items()}
         for place in TopologicalSorter(graph).static_order():
             at = _Place(tool, definition_title(place))
@@ -109,6 +109,16 @@ class TypePool:
             return _type_name(titles.most_common(1)[0][0])
         words = _common_words(whole)
         return _type_name("_".join(words) or next(iter(properties)))
+
+    def _number(self, place: str, definitions: Mapping[str, Type], notes: Mapping[str, str]) -> int:
+        """The number of a definition that refers to itself: the same wherever all that it refers to is the same."""
+        reached, pending = {place}, [place]
+        while pending:
+            more = set(references(definitions[pending.pop()])) - reached
+            reached |= more
+            pending += more
+        contents = frozenset((each, definitions[each], notes.get(each, "")) for each in reached)
+        return self._numbers.setdefault(contents, len(self._numbers))
 
     def _defined(self, item: Type, note: str) -> TypeReference:
         """A reference to the definition of `item` with that comment. Objects differ by more than their comment."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.catalog.typescript.declarations import MAX_CHARACTERS, declaration
+from codecall.catalog.typescript.declarations import MAX_CHARACTERS, declaration, declarations
 from tests.catalog.typescript.odd_schemas import CHAIN, COUNT, ODDITIES, ROUND, TEXT, USER, WIDE, nested, obj
 
 Schema = Any
@@ -110,8 +110,7 @@ def test_what_is_recursive_or_used_often_gets_a_name_of_the_tool():
     lines = declaration(entry(schema, {"$ref": "#/$defs/tree-node", "$defs": schema["$defs"]}, name="a:b")).split("\n")
     assert lines == [
         "/** A folder */ type TreeNode_a$0b = { sub?: TreeNode_a$0b };",
-        "/** A folder */ type TreeNode2_a$0b = { sub?: TreeNode2_a$0b };",
-        'declare function callTool(name: "a:b", input: { root: TreeNode_a$0b }): Promise<TreeNode2_a$0b>;',
+        'declare function callTool(name: "a:b", input: { root: TreeNode_a$0b }): Promise<TreeNode_a$0b>;',
     ]
     user = {**obj([], id=TEXT, name=TEXT, admin={"type": "boolean"}), "description": "A user"}
     once = declaration(entry(gives={**obj(a={"$ref": "#/$defs/U"}), "$defs": {"U": user}}))
@@ -119,6 +118,21 @@ def test_what_is_recursive_or_used_often_gets_a_name_of_the_tool():
     twice = declaration(entry(gives={**obj(a={"$ref": "#/$defs/U"}, b={"$ref": "#/$defs/U"}), "$defs": {"U": user}}))
     assert twice.startswith("/** A user */ type U_t = { id?: string; name?: string; admin?: boolean };\n")
     assert twice.endswith("Promise<{ a: U_t; b: U_t }>;")
+
+
+def test_recursive_types_are_written_once_where_all_that_they_refer_to_is_equal():
+    def of(**leaf: Schema) -> Schema:
+        return {
+            **obj(root={"$ref": "#/$defs/A"}),
+            "$defs": {"A": obj([], b={"$ref": "#/$defs/B"}), "B": obj([], a={"$ref": "#/$defs/A"}, **leaf)},
+        }
+
+    types, (one, two, three) = declarations(
+        [(entry(of(n=COUNT), name=name), None) for name in ("one", "two")] + [(entry(of(n=TEXT), name="three"), None)]
+    )
+    assert len(types.split("\n")) == 4  # A and B with a number, and with a text
+    assert two == one.replace("one", "two")
+    assert three != one.replace("one", "three")
 
 
 def test_what_was_observed_is_marked_and_never_stands_for_what_is_declared():

@@ -20,6 +20,9 @@ ESCAPED_QUOTES: Final = (
 )
 TYPOGRAPHIC: Final = "`{found}` is a typographic quote: write `\"` or `'` around texts."
 SHORTENED: Final = "`{found}` stands for something left out: write the script in full."
+TWO_DOTS: Final = (
+    "`..` is not written here: three dots spread a list or an object, `[...items]`; one leads to a member."
+)
 QUOTE_INSIDE: Final = (
     "The text ends at the quote before this place: a quote of the same kind inside a text is written with a backslash, "
     r"`'it\'s'`, or the text stands in other quotes."
@@ -60,6 +63,8 @@ def hint_at(script: str, offset: int, message: str) -> str | None:
         return TYPOGRAPHIC.format(found=found)
     if found == "…" or script.startswith("...", offset):
         return SHORTENED.format(found=found if found == "…" else "...")
+    if script.startswith("..", offset) or script.startswith("..", max(0, offset - 1)):
+        return TWO_DOTS
     before = script[max(0, offset - 2) : offset]
     if message.startswith("Unexpected identifier") and before.endswith(("'", '"')):
         return QUOTE_INSIDE

@@ -131,7 +131,9 @@ def _syntax_error(script: str, offset: int, message: str) -> Violation:
     if offset == len(script) and message.startswith("Unexpected"):
         message = "Unexpected end of input"
     hint = _syntax_hint(script, offset, message)
-    message = f"{message.rstrip('.')} at line {LineTable(script).line(offset)}"
+    # The token may be a dot itself.
+    message = message if message.startswith("Unexpected token") else message.rstrip(".")
+    message = f"{message} at line {LineTable(script).line(offset)}"
     return Violation(offset, None, message, hint, "SYNTAX_ERROR")
 
 

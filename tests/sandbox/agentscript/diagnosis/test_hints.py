@@ -193,6 +193,9 @@ async def test_what_the_parser_says_has_a_way_out(row: tuple[str, str], enclave:
         ("const a = [1, …];", "`…` stands for something left out: write the script in full."),
         ("if (true) { ... }", "`...` stands for something left out: write the script in full."),
         ("return 'it's'", mistakes.QUOTE_INSIDE),
+        ("return [..'abc']", mistakes.TWO_DOTS),
+        ("const x = {..a}", mistakes.TWO_DOTS),
+        ("return a..b", mistakes.TWO_DOTS),
         # Brackets, among texts, comments, templates and regular expressions that have some too
         ("const a = [1, 2; return a", "The `[` at line 1, column 11 is not closed before this `;`: `]` is missing."),
         ("const r = await callTool('u)s', { id: 1 };", "The `(` at line 1, column 25 is not closed before this `;`: "),
