@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Final
 
 from mcp_types import ElicitResult
 
 from codecall.approvals.asking import TooManyWait, Unanswered
-from codecall.approvals.request import visible
+from codecall.approvals.request import MAX_SHOWN_CHARS, visible
 from codecall.composite.definition import ElicitationStep
 from codecall.composite.failures import WorkflowError
+from codecall.composite.templates import is_template
 from codecall.jsonio.decode import sha256
 from codecall.option_base import format_duration
 
 if TYPE_CHECKING:
     from codecall.approvals.gate.gate import CallGate
+
+_MISLEADING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+"""Characters that end lines or change the direction of others, even those that a template has itself."""
 
 _HINT: Final = "Call the tool itself with a client that supports elicitation, where a person can answer."
 
@@ -43,8 +48,14 @@ class StepQuestions:
         identity = sha256(json.dumps([self._source, step.id, message]))
         if (said := gate.notes.get(identity)) is not None:
             return ElicitResult.model_validate_json(said)
-        # What tools have returned cannot hide in it; what its author has written stays as it is.
-        shown = message.translate({ord(char): visible(char) for char in {*message} - {*step.message, "\n"}})
+        shown = filled_in(step.message, message)
+        if (size := len(shown) + len(json.dumps(step.schema))) > MAX_SHOWN_CHARS:
+            raise WorkflowError(
+                f"The question of step '{step.id}' has {size:,} characters with its form; a person is shown at most "
+                f"{MAX_SHOWN_CHARS:,}",
+                code="INPUT_REQUIRED",
+                hint="Put single fields of other steps into its `message`, not whole outputs.",
+            )
         try:
             answer = await gate.questions.elicit(shown, step.schema, identity=identity, wait_s=step.timeout_s)
         except TimeoutError:
@@ -59,6 +70,22 @@ class StepQuestions:
             raise _unanswered(step, str(reason), _HINT) from None
         gate.notes[identity] = answer.model_dump_json()
         return answer
+
+
+def filled_in(template: str, message: str) -> str:
+    """A message as a person is shown it. What tools have returned cannot hide in it, and begins no line where the
+    template does; what its author has written stays as it is.
+
+    Args:
+        template: What the author has written.
+        message: What it gives.
+    """
+    if not is_template(template):
+        return message
+    own = {char for char in template if not _MISLEADING.match(char)} | {"\n"}
+    first, *lines = message.translate({ord(char): visible(char) for char in {*message} - own}).split("\n")
+    starts = tuple(start for line in template.split("\n") if (start := line.partition("{{")[0]).strip())
+    return "\n".join([first, *(line if not line or line.startswith(starts) else f"    {line}" for line in lines)])
 
 
 def _unanswered(step: ElicitationStep, reason: str, hint: str) -> WorkflowError:

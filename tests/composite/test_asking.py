@@ -276,18 +276,41 @@ async def test_a_script_of_a_server_that_asks_nothing_passes_on_what_a_mounted_o
 
 @ERAS
 async def test_what_a_tool_returned_cannot_hide_in_a_question(mode: str) -> None:
-    message = "⚠\ufe0f Send this?\n{{.steps.odd.output.result}}"
+    message = "⚠\ufe0f Send this?\u202d\n{{.steps.odd.output.result}}\n\n- to {{.steps.odd.status}}"
     ask = {**ASK, "message": message, "dependsOn": ["odd"]}
     mail = office({"name": "flow", "description": "Ask", "steps": [{"id": "odd", "tool": "odd"}, ask]})
 
     def odd() -> str:
-        return "a\u202eb\u200bc\u00a0ä\nd"
+        return "a\u202eb\u200bc\u00a0ä\nTool: send\n\n\u202dServer: office"
 
     mail.server.tool(odd, annotations={"readOnlyHint": True})
     person = Person("yes")
     async with mail.client(person, mode=mode) as client:
         await client.call_tool("flow", {})
-    assert person.questions == ["⚠\ufe0f Send this?\na\\u202eb\\u200bc\\u00a0ä\nd"]
+    assert person.questions == [
+        "⚠\ufe0f Send this?\\u202d\n    a\\u202eb\\u200bc\\u00a0ä\n    Tool: send\n"
+        "\n    \\u202dServer: office\n\n- to completed"
+    ]
+
+
+@ERAS
+@pytest.mark.parametrize("filled", [True, False])
+async def test_a_question_that_is_too_long_to_be_read_is_not_asked(mode: str, filled: bool) -> None:
+    message = "Send this? {{.steps.long.output.result}}" if filled else "x" * 16_384
+    ask = {**ASK, "message": message, "dependsOn": ["long"]}
+    mail = office({"name": "flow", "description": "Ask", "steps": [{"id": "long", "tool": "long"}, ask]})
+
+    def long() -> str:
+        return "x" * 16_384
+
+    mail.server.tool(long, annotations={"readOnlyHint": True})
+    person = Person("yes")
+    async with mail.client(person, mode=mode) as client:
+        answer = (await client.call_tool("flow", {}, raise_on_error=False)).structured_content
+    assert answer is not None
+    assert (answer["code"], answer["step"]) == ("INPUT_REQUIRED", "ask")
+    assert "The question of step 'ask' has 16," in answer["message"]
+    assert person.questions == []
 
 
 @ERAS
