@@ -14,7 +14,7 @@ Doubles = NDArray[np.float64]
 MAX_HITS = 5
 """Words of a query that a document has: more say no more."""
 
-LONG_QUERY, LONGEST_QUERY = 5, 15
+LONG_QUERY, LONGEST_QUERY = 4, 15
 """Words from which on a query is a task rather than a remark, and from which on more words say no more."""
 
 
@@ -41,9 +41,9 @@ class PartScores(NamedTuple):
     spelling: Floats
     name: Floats
 
-    def fit(self, documents: Ints, words: int) -> float:
-        """How well the one of these documents that fits best does so in absolute terms, 0 to 1, in a query of so many
-        words."""
+    def fit(self, documents: Ints, lengths: Floats, words: int) -> float:
+        """How well the one of these documents that fits best does so in absolute terms, 0 to 1, given how much their
+        words count in all, in a query of so many words."""
         wanted = sum(term.weight * term.rarity for term in self.terms)
         found = np.array([term.found[documents] for term in self.terms])
         held: Doubles = np.array([term.weight for term in self.terms]) @ found.astype(np.float64)
@@ -52,16 +52,19 @@ class PartScores(NamedTuple):
             self.spelling[documents],
             self.name[documents],
             np.count_nonzero(found, axis=0),
-            words,
+            lengths,
+            words=words,
         )
         return float(fits.max())
 
 
-def absolute_score(covered: Doubles, likeness: Floats, name: Floats, hits: NDArray[np.intp], words: int) -> Doubles:
+def absolute_score(
+    covered: Doubles, likeness: Floats, name: Floats, hits: NDArray[np.intp], lengths: Floats, *, words: int
+) -> Doubles:
     """Returns how well documents fit a text, 0 to 1.
 
-    A logistic function, fitted with one catalog left out at a time on right answers to the queries of the development
-    sets, on queries of one to four words taken from tools, and on 60 sentences that have nothing to do with tools
+    A logistic function, fitted on right answers to the queries of the development sets (with one set left out at a
+    time), on queries of one to four words taken from tools, and on 60 sentences that have nothing to do with tools
     (`docs/internals/benchmarks.md`).
 
     Args:
@@ -69,11 +72,13 @@ def absolute_score(covered: Doubles, likeness: Floats, name: Floats, hits: NDArr
         likeness: The cosine of n-grams.
         name: The share of each document's name in the text.
         hits: How many words of the text each has: one is often there by chance, four are not.
+        lengths: How much the words of each count in all: what says much of itself has some words of any text.
         words: How many words the whole query has: small talk has few, and a task told in many shares few of them with
             its tool.
     """
-    evidence = 1.96 * covered + 1.9 * likeness + 0.32 * name + 1.22 * np.log(np.minimum(hits, MAX_HITS) + 0.5) - 2.52
-    evidence = evidence + 2 * np.log(np.clip(words, LONG_QUERY, LONGEST_QUERY) / LONG_QUERY)
+    evidence = 1.85 * covered + 1.8 * likeness + 0.3 * name + 1.15 * np.log(np.minimum(hits, MAX_HITS) + 0.5) - 1.55
+    evidence = evidence - 0.28 * np.log(lengths + 1)
+    evidence = evidence + 1.9 * np.log(np.clip(words, LONG_QUERY, LONGEST_QUERY) / LONG_QUERY)
     return 1 / (1 + np.exp(-evidence))
 
 

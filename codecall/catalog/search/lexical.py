@@ -210,7 +210,8 @@ class _QueryScorer:
         if not best:
             return np.zeros(len(self._view), np.float32)
         documents = self._view[visible == best]
-        fit = max(part.fit(documents, len(whole.terms)) for part in (whole, *parts))
+        lengths = self._snapshot.lengths[documents]
+        fit = max(part.fit(documents, lengths, len(whole.terms)) for part in (whole, *parts))
         return ((visible / best) ** spread_power(fit) * fit).astype(np.float32)
 
     def _with_siblings(self, scores: Floats) -> Floats:

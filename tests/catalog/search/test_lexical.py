@@ -341,14 +341,30 @@ def test_any_query_gives_scores_from_0_to_1(query: str) -> None:
 
 
 @settings(deadline=None)
-@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.integers(0, 500), st.integers(1, 500))
+@given(
+    st.floats(0, 1), st.floats(0, 1), st.floats(0, 1), st.integers(0, 500), st.integers(0, 5000), st.integers(1, 500)
+)
 def test_the_fit_is_a_share_and_more_of_anything_is_no_less(
-    covered: float, likeness: float, name: float, hits: int, words: int
+    covered: float, likeness: float, name: float, hits: int, length: int, words: int
 ) -> None:
     def fit(*evidence: float) -> float:
-        return float(absolute_score(*(np.array([each]) for each in evidence), words)[0])  # type: ignore[arg-type]
+        return float(absolute_score(*(np.array([each]) for each in evidence), words=words)[0])  # type: ignore[arg-type]
 
-    assert 0 <= fit(0, 0, 0, 0) <= fit(covered, likeness, name, hits) <= fit(1, 1, 1, hits) <= 1
+    assert 0 <= fit(0, 0, 0, 0, length) <= fit(covered, likeness, name, hits, length) <= fit(1, 1, 1, hits, length) <= 1
+    assert fit(covered, likeness, name, hits, length) >= fit(covered, likeness, name, hits, length + 1)
+
+
+def test_the_same_words_say_more_of_a_tool_of_one_line_than_of_one_that_says_a_lot() -> None:
+    filler = " ".join(f"remark{number} aside{number}" for number in range(60))
+    short, long = tool("trips", "Plans a visit to a museum"), tool("trips", f"Plans a visit to a museum. {filler}")
+    others = [tool(f"other_{number}", f"Something else {number}") for number in range(20)]
+
+    fits = [
+        max(scores_alone([each, *others], "which museum could my parents visit on Sunday")) for each in (short, long)
+    ]
+
+    assert fits[0] > THRESHOLD
+    assert fits[0] > 1.3 * fits[1]
 
 
 WORDS = st.sampled_from(
