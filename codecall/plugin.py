@@ -125,6 +125,11 @@ class CodeCallPlugin(CatalogTransform):
     """Whether it compares rules about calls with the tools when these are listed first."""
 
     def __init__(self, options: PluginOptions) -> None:
+        if not isinstance(options, PluginOptions):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise OptionsError(
+                f"CodeCallPlugin: PluginOptions are needed, got {type(options).__name__}",
+                hint="Write CodeCallPlugin.init(…), which takes options as keywords or one mapping.",
+            )
         super().__init__()
         self._reloading = asyncio.Lock()
         self._lifetime = EnclaveLifespan(self._at_sigterm if options.shutdown.on_sigterm else None)

@@ -141,6 +141,8 @@ def load_preset(name: str | os.PathLike[str]) -> Preset:
     Raises:
         OptionsError: there is no such preset or file, or the file does not state every field.
     """
+    if not isinstance(name, (str, os.PathLike)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise OptionsError(f"preset: a name, or the path of a .toml file, is needed, got {type(name).__name__}")
     text = os.fspath(name)
     if text in PRESET_NAMES:
         return _shipped(text)

@@ -202,6 +202,8 @@ def test_options_may_be_one_mapping() -> None:
     for wrong in ("secure", ["secure"], {3: 4}):
         with pytest.raises(OptionsError, match="the options are keywords or one mapping of names"):
             CodeCallPlugin.init(wrong)  # type: ignore[arg-type]
+    with pytest.raises(OptionsError, match=r"PluginOptions are needed, got dict\nWrite CodeCallPlugin\.init\(…\)"):
+        CodeCallPlugin({"topK": 7})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,11 @@ class CodeCallClient:
             "tasks": tasks,
             "starlark": starlark,
         }
-        clients_by_name: dict[str, Client[Any]] = {"": clients} if isinstance(clients, Client) else dict(clients)
+        named = cast("object", {"": clients} if isinstance(clients, Client) else clients)
+        values = cast("Mapping[str, object]", named).values() if isinstance(named, Mapping) else (None,)
+        if not all(isinstance(client, Client) for client in values):
+            raise OptionsError("clients: a fastmcp.Client is needed, or a mapping of names to clients")
+        clients_by_name = dict(cast("Mapping[str, Client[Any]]", named))
         if not isinstance(clients, Client):
             for name in clients_by_name:
                 if not _NAME.fullmatch(name):

@@ -59,7 +59,9 @@ def each_once(value: object) -> Converted | None:
 
 
 def whole_number(value: object) -> Converted | None:
-    """A whole number as text."""
+    """A whole number as text, or with a fraction of nothing, as JSON's numbers may be written."""
+    if isinstance(value, float) and value.is_integer():
+        return Converted(int(value), "a whole number was taken; send it without a fraction.")
     if not isinstance(value, str) or re.fullmatch(r"[0-9]{1,4}", value.strip()) is None:
         return None
     return Converted(int(value), "the number in the text was taken; send a number.")

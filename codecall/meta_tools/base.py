@@ -141,6 +141,12 @@ _JSON_TYPES: Final = {
 """What to say of a value of the wrong type, in the words of JSON, by pydantic's name for it."""
 
 
+def _in_json_words(message: str) -> str:
+    """What pydantic says, of arrays and not of lists."""
+    message = message.removeprefix("Value error, ").replace(" after validation", "")
+    return f"Array{message.removeprefix('List')}" if message.startswith("List should") else message
+
+
 def _explain(model: type[BaseModel], failure: PydanticValidationError) -> str:
     lines: list[str] = []
     items = failure.errors(include_url=False, include_context=False, include_input=False)
@@ -155,7 +161,7 @@ def _explain(model: type[BaseModel], failure: PydanticValidationError) -> str:
             hint = f"; did you mean {meant}?" if meant and [path] == unknown else ""
             lines.append(f"{path}: unknown argument{hint}")
         elif path != meant:
-            said = _JSON_TYPES.get(item["type"]) or item["msg"].removeprefix("Value error, ")
+            said = _JSON_TYPES.get(item["type"]) or _in_json_words(item["msg"])
             lines.append(f"{path}: {said}")
     text = "; ".join(lines[:10]) + (f"; and {len(lines) - 10} more" if len(lines) > 10 else "")
     if unknown and meant is None:

@@ -46,6 +46,13 @@ MAX_COMPARED = 200
 """Most names that one is compared with to suggest others, and most characters of it: the time grows with both."""
 
 
+def check_handlers(**handlers: object) -> None:
+    """Raise `OptionsError` for a handler that cannot be called."""
+    for name, handler in handlers.items():
+        if handler is not None and not callable(handler):
+            raise OptionsError(f"{name}: a function is needed, got {type(handler).__name__}")
+
+
 class CallbackBroker:
     """Performs calls with Python callables; a `ToolBroker`.
 
@@ -73,13 +80,7 @@ class CallbackBroker:
         prompt_handler: ToolHandler | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        for name, each in (
-            ("tool_handler", handler),
-            ("resource_handler", resource_handler),
-            ("prompt_handler", prompt_handler),
-        ):
-            if each is not None and not callable(each):
-                raise OptionsError(f"{name}: a function is needed, got {type(each).__name__}")
+        check_handlers(tool_handler=handler, resource_handler=resource_handler, prompt_handler=prompt_handler)
         self._tool_handler = handler
         self._resource_handler = resource_handler
         self._prompt_handler = prompt_handler

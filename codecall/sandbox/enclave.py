@@ -35,7 +35,7 @@ from codecall.presets import Preset, preset_of_level, resolve_preset
 from codecall.redaction.clean import ThreadedCleaner, clean_text, clean_value
 from codecall.redaction.masking import mask_call_inputs
 from codecall.sandbox import wire
-from codecall.sandbox.callbacks import CallbackBroker, ResourceHandler, ToolHandler
+from codecall.sandbox.callbacks import CallbackBroker, ResourceHandler, ToolHandler, check_handlers
 from codecall.sandbox.host.pool import WorkerPool
 from codecall.sandbox.host.process import SandboxReport, kernel_facts
 from codecall.sandbox.host.queue import WorkerRequest
@@ -97,6 +97,7 @@ class Enclave:
         **overrides: Unpack[LimitKeywords],
     ) -> None:
         self._preset = resolve_preset(preset_of_level(security_level, preset), overrides, where="")
+        check_handlers(tool_handler=tool_handler)
         self._tool_handler = tool_handler
         self._limits_cache = LimitsCache(max_kept_bytes)
         self._sanitization = (

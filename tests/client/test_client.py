@@ -214,6 +214,12 @@ def test_names_are_names(name: str):
         CodeCallClient({name: Client(shop())})
 
 
+@pytest.mark.parametrize("wrong", [5, "http://localhost/mcp", {"shop": 5}, None])
+def test_only_clients_are_clients(wrong: Any):
+    with pytest.raises(OptionsError, match=r"clients: a fastmcp\.Client is needed"):
+        CodeCallClient(wrong)
+
+
 CALLS = {
     "openai": {
         "id": "c1",

@@ -106,3 +106,18 @@ async def test_a_wrong_option_of_a_run_is_refused_by_name(options: dict[str, Any
     with pytest.raises(OptionsError) as refused:
         await Enclave("secure").execute("return 1", **options)
     assert refused.value.message.startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"preset": 7}, "preset: a name, or the path of a .toml file, is needed, got int"),
+        ({"toolHandler": {}}, "tool_handler: a function is needed, got dict"),
+        ({"securityLevel": "LAX"}, "security_level: unknown level 'LAX'; known: STRICT"),
+        ({"tools": []}, "tools: unknown option"),
+    ],
+)
+def test_a_wrong_option_of_an_enclave_is_refused_by_name(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionsError) as refused:
+        Enclave(options)  # type: ignore[arg-type]
+    assert refused.value.message.startswith(message)

@@ -128,6 +128,20 @@ async def test_who_looks_for_tools_is_told_their_names(enclave: Enclave, script:
     assert error.hint.endswith("tool_039 and 260 more.")
 
 
+@pytest.mark.parametrize("script", ["listTools()", "await search_tools('x')", "codecall_search({ query: 'x' })"])
+async def test_a_function_that_looks_for_tools_is_refused_with_their_names(enclave: Enclave, script: str) -> None:
+    error = (await run(enclave, script)).error
+    assert isinstance(error, IllegalAccess)
+    assert "There are users:list, users:get, users:find-all, users:then" in (error.hint or "")
+    many = [{"name": f"tool_{number:03}"} for number in range(300)]
+    error = (await run(enclave, script, tools=many)).error
+    assert error is not None
+    assert (error.hint or "").endswith("tool_038, tool_039 and others.")
+    error = (await run(enclave, script, tools=many, allowed_tools=["tool_007"])).error
+    assert error is not None
+    assert (error.hint or "").endswith("There are tool_007.")
+
+
 async def test_too_many_questions_are_told_as_what_they_are(enclave: Enclave) -> None:
     script = (
         "const n = (s) => Array.from({ length: 4000 }, (_, i) => (s + i) in tools); return [n('x'), n('y'), n('z')]"

@@ -18,6 +18,10 @@ def _by_name(rows: Mapping[str, str]) -> Mapping[str, str]:
 
 
 _BY_TOOLS = "A script reaches the outside only through tools: `await callTool(name, input)`."
+LOOKS_FOR_TOOLS: Final = (
+    "Scripts do not look for tools: search and describe them before it. `Object.keys(tools)` gives their names, "
+    "`getTool('name')` one's schema."
+)
 _NO_LIBRARIES = "There are no libraries: use the methods of arrays and texts, `Object.groupBy` and `Date`."
 
 NAMES: Final = _by_name(
@@ -58,10 +62,8 @@ NAMES: Final = _by_name(
         "log logger puts echo printf println": "`return` the value, or use `console.log` where the preset allows it.",
         # Other ways of calling tools
         "input inputs args params ctx context": "What the request brings is in `codecallContext`.",
-        "listTools list_tools getTools get_tools searchTools search_tools codecall_search codecall_describe": (
-            "Scripts do not look for tools: search and describe them before it. `Object.keys(tools)` gives their "
-            "names, `getTool('name')` one's schema."
-        ),
+        "listTools list_tools getTools get_tools searchTools search_tools": LOOKS_FOR_TOOLS,
+        "findTools find_tools describeTools describe_tools codecall_search codecall_describe": LOOKS_FOR_TOOLS,
         "codemode codeMode toolbox codecall_invoke codecall_execute": (
             "Call a tool so: `await callTool('name', { … })`, or `await tools['name']({ … })`."
         ),

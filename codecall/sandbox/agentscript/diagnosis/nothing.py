@@ -33,6 +33,9 @@ _NEVER_UNDEFINED: Final = frozenset(
 )
 """Types of expressions that always have a value."""
 
+_MAX_CHAIN: Final = 8
+"""Most parts of a chain, as `r?.users?.[0]?.name` is, that are looked at."""
+
 
 def nothing_returned(program: InstrumentedScript, calls: CallHistory, ending: Ending, room_ms: float) -> list[str]:
     """The warnings about what is missing in the value of a script that has ended well.
@@ -160,8 +163,11 @@ class _Search:
         """Why this expression is undefined, where more can be said than that."""
         while value.type in {"AwaitExpression", "ChainExpression"}:
             value = value.argument if value.type == "AwaitExpression" else value.expression
-        if (fields := missing_fields(self._context, value, "")) is not None and fields["nothing"] == "undefined":
-            return self._missing_text(value, fields)
+        for part in _chain(value):
+            if (fields := missing_fields(self._context, part, "")) is not None and fields["nothing"] == "undefined":
+                return self._missing_text(part, fields)
+        if value.type == "CallExpression" and getattr(value.callee, "name", None) == "getTool":
+            return f"{self._named(value)} is undefined: the script may call no tool of that name."
         if value.type == "CallExpression" and depth < 3:
             for function in self._functions(value.callee):
                 if (reason := self._reason_of_function(function, depth + 1)) is not None:
@@ -192,6 +198,16 @@ class _Search:
 
     def _line(self, node: Node) -> int:
         return self._program.lines.line(span(node)[0] - PREFIX_LENGTH)
+
+
+def _chain(value: Node) -> Iterator[Node]:
+    """An expression, and what stands before its `?.`: where a part is undefined, so is the whole."""
+    for _ in range(_MAX_CHAIN):
+        yield value
+        value = value.callee if value.type == "CallExpression" else value
+        if value.type != "MemberExpression":
+            return
+        value = value.object
 
 
 def _called_name(call: Node) -> str | None:

@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast
 import msgspec
 
 from codecall.sandbox.agentscript.checked import Violation
+from codecall.sandbox.agentscript.foreign_words import LOOKS_FOR_TOOLS
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.unicode import well_formed
 from codecall.sandbox.agentscript.policy import (
@@ -44,6 +45,8 @@ _LISTS: Final = frozenset({"keys", "values", "entries", "getOwnPropertyNames"})
 _MAX_CANDIDATES: Final = 400
 _MAX_GUESSED: Final = 60
 """Most characters of a name that is compared: it takes time that grows with the square of the lengths."""
+_MAX_NAMED: Final = 400
+"""Most characters of the names of tools in a hint."""
 _MAX_LOOKED_UP: Final = 256
 """Most characters of a name that is looked up; no script may use longer names of tools."""
 
@@ -217,6 +220,8 @@ def _check_unknown_names(
             hint = _tool_hint(info, name in owners.names) or hint
         if name in owners.names or "_" in name:
             hint = " ".join((*info.unlisted, hint))
+        if hint.endswith(LOOKS_FOR_TOOLS):
+            hint += _tool_names(find_namespaces([""]).get("", NamespaceInfo()))
         violations.append(Violation(offset, row.kind, f"Unknown name '{shorten_name(name)}'", hint))
     return namespaces
 
@@ -231,6 +236,19 @@ def _tool_hint(info: NamespaceInfo, is_owner: bool) -> str | None:
     first, *others = (json.dumps(name) if {"'", "\\"} & set(name) else f"'{name}'" for name in info.tools)
     more = f" There {'is' if len(others) == 1 else 'are'} also {' and '.join(others)}." if others else ""
     return f"No tool is called so. Did you mean {first}? Write `await tools[{first}]({{…}})`.{more}"
+
+
+def _tool_names(info: NamespaceInfo) -> str:
+    """The names of the tools there are, as many as a hint has room for."""
+    names, shown, chars = list(info.members or {}), list[str](), 0
+    for name in names:
+        chars += len(name) + 2
+        if chars > _MAX_NAMED:
+            break
+        shown.append(name)
+    if not shown:
+        return ""
+    return f" There are {', '.join(shown)}{' and others' if len(shown) < len(names) else ''}."
 
 
 def _is_misspelling(name: str, scope: Scope, ruleset: RuleSet) -> bool:

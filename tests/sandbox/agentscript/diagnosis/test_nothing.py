@@ -58,6 +58,18 @@ def answer(name: str, arguments: dict[str, object]) -> object:
             "const r = await callTool('users');\nif (r.users.length > 4) return 1;",
             "Nothing was returned: no `return` that gives a value was reached.",
         ),
+        (
+            "const r = await callTool('users');\nreturn r?.user?.[0]?.name",
+            f"Nothing was returned: `r?.user` on line 2 is undefined: {SHAPE} Did you mean `r.users`?",
+        ),
+        (
+            "const r = await callTool('users');\nreturn r.user?.map((user) => user.id)",
+            f"Nothing was returned: `r.user` on line 2 is undefined: {SHAPE} Did you mean `r.users`?",
+        ),
+        (
+            "return getTool('user')",
+            "Nothing was returned: `getTool('user')` on line 1 is undefined: the script may call no tool of that name.",
+        ),
         ("return undefined", "Nothing was returned: `undefined` is written on line 1."),
         ("let x;\nreturn x", "Nothing was returned: `x` on line 2 is undefined."),
         (
