@@ -44,6 +44,9 @@ T = TypeVar("T")
 
 Status = Literal["completed", "failed", "skipped"]
 
+_LEFT: Final = "left_s"
+"""The note of the seconds that a run has left."""
+
 LARGE_CHARS: Final = 256 * 1024
 """Characters of outputs above which templates are rendered off the event loop."""
 
@@ -71,6 +74,7 @@ class WorkflowRun:
         calls: Make the calls of its steps.
         questions: Asks the questions of its steps.
         clock: Its limits of time stand still while a person is asked.
+        notes: Go with it to whatever instance it goes on on.
     """
 
     def __init__(
@@ -82,6 +86,7 @@ class WorkflowRun:
         *,
         questions: StepQuestions,
         clock: RunClock,
+        notes: dict[str, str],
     ) -> None:
         self.warnings: list[str] = []
         self.failed_step = ""
@@ -90,6 +95,7 @@ class WorkflowRun:
         self._calls = calls
         self._questions = questions
         self._clock = clock
+        self._notes = notes
         clock.most_in_flight = math.inf
         self._outcomes: dict[str, StepOutcome] = {}
         self._skips_rest = False
@@ -121,9 +127,11 @@ class WorkflowRun:
             CodeCallError: a step failed, or the workflow.
         """
         limit_s = self._workflow.timeout_s
+        left_s = float(self._notes.get(_LEFT, limit_s))
         try:
             with self._scope:
-                async with self._limit(limit_s):
+                async with self._limit(left_s) as limit:
+                    self._clock.on_wait = partial(self._note_time, limit)
                     await self._drive()
             if self._abort_error is not None and self._scope.cancelled_caught:
                 raise self._abort_error
@@ -140,18 +148,23 @@ class WorkflowRun:
         self.warnings += warnings
         return value
 
+    def _note_time(self, limit: asyncio.Timeout, change: int) -> None:
+        """The run begins to wait for a person, with 1, and may go on elsewhere, in the time that it has left."""
+        if change > 0:
+            self._notes[_LEFT] = str(self._clock.left_s(limit))
+
     def abort(self, error: CodeCallError) -> None:
         """End it with `error`, whatever it waits for."""
         self._abort_error = error
         self._scope.cancel()
 
     @asynccontextmanager
-    async def _limit(self, seconds: float) -> AsyncGenerator[None]:
+    async def _limit(self, seconds: float) -> AsyncGenerator[asyncio.Timeout]:
         """A limit of time that stands still while a person is asked."""
         async with asyncio.timeout(seconds) as limit:
             self._clock.attach(limit)
             try:
-                yield
+                yield limit
             finally:
                 self._clock.detach(limit)
 

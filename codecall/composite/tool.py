@@ -194,7 +194,10 @@ class _Run:
             calls = WorkflowCalls(started.broker, started.hooks, max_value_bytes(self._runtime.options.preset))
             questions = StepQuestions(started.gate, workflow.source)
             clock = started.hooks.clock or RunClock()
-            self._run = WorkflowRun(workflow, self._params, _began(started), calls, questions=questions, clock=clock)
+            notes = started.gate.notes if started.gate is not None else {}
+            self._run = WorkflowRun(
+                workflow, self._params, _began(started), calls, questions=questions, clock=clock, notes=notes
+            )
             yield self._execute(started, self._run, calls)
 
         arguments = json.dumps(self._params, ensure_ascii=False, separators=(",", ":"))

@@ -42,6 +42,10 @@ class RunClock:
         """What the limit is for has ended."""
         self._left_s.pop(limit, None)
 
+    def left_s(self, limit: anyio.CancelScope | asyncio.Timeout) -> float:
+        """Seconds that were left of a limit when the clock was stopped."""
+        return self._left_s[limit]
+
     @property
     def calls_in_flight(self) -> float:
         """How many calls are performed now."""

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.anyio
 
 KEY = "a key that all instances have, of 32 characters and more"
 MODERN = "2026-07-28"
+FORM = {"type": "object", "properties": {"decision": {"type": "string"}}, "required": ["decision"]}
 SCRIPT = {
     "script": """
 const letter = await callTool('read', {number: 3});
@@ -190,8 +191,7 @@ async def test_a_script_that_takes_another_path_stops_with_the_difference(
 
 
 async def test_a_composite_tool_moves_with_what_it_was_told(redis: RedisServer) -> None:
-    form = {"type": "object", "properties": {"decision": {"type": "string"}}, "required": ["decision"]}
-    ask = {"type": "elicitation", "schema": form}
+    ask = {"type": "elicitation", "schema": FORM}
     flow = {
         "name": "flow",
         "description": "Ask and send",
@@ -234,6 +234,42 @@ async def test_a_composite_tool_moves_with_what_it_was_told(redis: RedisServer) 
         assert (sent.split()[:3], wiped) == (["send", "ann", run_id], f"wipe /a decline {run_id}")
         assert answer == {"result": f"wiped /a decline {run_id}"}
         assert both.one.done == []
+
+
+async def test_a_composite_tool_has_no_more_time_elsewhere_than_it_had_left(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask = {"id": "who", "type": "elicitation", "schema": FORM, "message": "To whom?", "dependsOn": ["letter"]}
+    steps = [
+        {"id": "letter", "tool": "read_slowly", "timeout": "1h"},
+        ask,
+        {"id": "work", "tool": "work", "timeout": "1h", "dependsOn": ["who"]},
+    ]
+    flow = {"name": "flow", "description": "Ask and work", "timeout": "1h", "steps": steps}
+    async with pair(redis, composite_tools=[flow]) as both:
+        loop, read, passed = asyncio.get_running_loop(), both.one.read, 0.0
+        time = loop.time
+
+        def slow_read(number: int = 1) -> str:
+            nonlocal passed
+            passed += 3_000
+            return read(number)
+
+        async def work() -> str:
+            nonlocal passed
+            passed += 1_000
+            for _ in range(10):  # until timers have run out
+                await asyncio.sleep(0)
+            return "done"
+
+        both.one.server.tool(slow_read, name="read_slowly", annotations={"readOnlyHint": True})
+        both.two.server.tool(read, name="read_slowly", annotations={"readOnlyHint": True})
+        for office in (both.one, both.two):
+            office.server.tool(work, annotations={"readOnlyHint": True})
+        one, two = (Raw(at.client, "flow") for at in (both.at_one, both.at_two))
+        monkeypatch.setattr(loop, "time", lambda: time() + passed)
+        answer = await two.go_on(await one.ask({}), {}, "ann")
+    assert (answer["code"], passed) == ("TIMEOUT", 4_000), answer
 
 
 async def test_a_store_that_fails_lets_nobody_go_on_twice(redis: RedisServer) -> None:
