@@ -57,26 +57,27 @@ def form_for(request: ApprovalRequest) -> dict[str, Any]:
     explanation = "Allowing an input allows every call of this tool with exactly the input shown."
     if request.fixed:
         explanation += " Allowing fixed arguments allows every call with these, whatever its others are."
-    return {
-        "type": "object",
-        "properties": {
-            "decision": {
-                "type": "string",
-                "title": "Decision",
-                "description": explanation,
-                "enum": [text for text, choice in CHOICES.items() if request.fixed or "fixed" not in choice],
-            },
-            "calls": {
-                "type": "integer",
-                "title": "Number of calls",
-                "description": "With several calls: how many, this one included, whatever their input is.",
-                "minimum": 1,
-                "maximum": MAX_GRANTED_CALLS,
-                "default": _proposed_calls(request),
-            },
-        },
-        "required": ["decision"],
+    properties: dict[str, Any] = {
+        "decision": {"type": "string", "title": "Decision", "description": explanation, "enum": _offered(request)}
     }
+    if not request.alone:
+        properties["calls"] = {
+            "type": "integer",
+            "title": "Number of calls",
+            "description": "With several calls: how many, this one included, whatever their input is.",
+            "minimum": 1,
+            "maximum": MAX_GRANTED_CALLS,
+            "default": _proposed_calls(request),
+        }
+    return {"type": "object", "properties": properties, "required": ["decision"]}
+
+
+def _offered(request: ApprovalRequest) -> list[str]:
+    """The choices that a person has: of a run of one call nothing that is for more of its calls."""
+    left_out = {"several", "run", "stop"} if request.alone else set[str]()
+    return [
+        text for text, choice in CHOICES.items() if choice not in left_out and (request.fixed or "fixed" not in choice)
+    ]
 
 
 def _proposed_calls(request: ApprovalRequest) -> int:
@@ -236,7 +237,8 @@ def read_answer(result: ElicitResult, request: ApprovalRequest) -> Decision | No
     if result.action == "cancel":
         raise Unanswered("the question was dismissed")
     content = result.content or {}
-    choice = CHOICES.get(str(content.get("decision")), "") if result.action == "accept" else "deny"
+    said = str(content.get("decision"))
+    choice = (CHOICES[said] if said in _offered(request) else "") if result.action == "accept" else "deny"
     calls = content.get("calls", _proposed_calls(request))
     lifetime: Lifetime = "run" if choice.endswith("run") else "session"
     match choice:

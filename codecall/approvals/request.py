@@ -126,6 +126,9 @@ class ApprovalRequest:
     fixed: tuple[str, ...] = ()
     """Names of the arguments that the script spells out, if it does not spell out all of them."""
 
+    alone: bool = False
+    """Whether it is the only call of its run: no script makes it."""
+
     @property
     def label(self) -> str:
         """How a message names what is called: `Tool 'mail:send'`."""

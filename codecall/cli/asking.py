@@ -24,6 +24,9 @@ JsonObject = dict[str, Any]
 
 NOBODY_HERE: Final = "this command asks nobody in a pipe or with --json"
 
+DENIED_HERE: Final = "Nothing was done for this call. Run the command again to be asked once more."
+"""The hint after a call that the person at the terminal has denied."""
+
 _LEFT_OUT: Final = ""
 """What stands for no value of a field."""
 
@@ -150,6 +153,9 @@ def explain_unasked(error: JsonObject, output: Output, person: TerminalPerson) -
     """An error of an envelope with what to do at a command line, if nobody has allowed a call or answered a question.
     Says which calls these are."""
     code, hint = error.get("code"), str(error.get("hint") or "")
+    if code == "APPROVAL_DENIED":
+        # The hint is for a model; whoever denied the call sits here.
+        return {**error, "hint": hint.replace(DEFAULT_HINTS[code], DENIED_HERE)}
     if code not in ("APPROVAL_REQUIRED", "INPUT_REQUIRED"):
         return error
     if not person.is_there:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -30,6 +31,7 @@ from codecall.redaction.patterns import (
     COMMON_VARIABLES,
     CREDENTIAL,
     INVISIBLE,
+    MARK,
     MIN_SECRET_BITS,
     MIN_SECRET_CHARS,
     PATH_LIKE,
@@ -197,6 +199,10 @@ def clean_value(value: object, options: SanitizationOptions) -> object:
     return _clean(value, options, 0, _Budget())
 
 
+_MASKED: Final = re.compile(rf"{MARK}-\d+(?: \(\d+ characters\))?")
+"""What stands in place of a credential already, under the name by which others know it."""
+
+
 def _clean(value: object, options: SanitizationOptions, depth: int, left: _Budget) -> object:
     left.nodes -= 1
     if isinstance(value, str):
@@ -214,6 +220,7 @@ def _clean(value: object, options: SanitizationOptions, depth: int, left: _Budge
                 break
             secret = options.remove_file_paths and isinstance(item, str) and is_secret_name(str(key))
             name = left.text(str(key), options)
+            secret = secret and not _MASKED.fullmatch(str(item))
             cleaned[name] = CREDENTIAL if secret else _clean(item, options, depth + 1, left)
         return cleaned
     items: list[object] = []

@@ -19,10 +19,7 @@ from typing import Final, cast
 
 from codecall.envelopes import CallRecord
 from codecall.redaction.clean import environment_secrets, is_secret_name, looks_secret
-from codecall.redaction.patterns import CONNECTION, CREDENTIAL, PATTERNS, RedactionRule
-
-MARK: Final = "masked-credential"
-"""What stands for a credential; a number follows."""
+from codecall.redaction.patterns import CONNECTION, CREDENTIAL, MARK, PATTERNS, RedactionRule
 
 _MARK = re.compile(rf"{MARK}-\d+")
 _RULES = [

@@ -20,6 +20,9 @@ MODULE: Final = "[module]"
 OBJECT: Final = "[object]"
 ENVIRONMENT: Final = "[environment value]"
 
+MARK: Final = "masked-credential"
+"""What stands for a credential in an input that a person or a record is shown; a number follows."""
+
 
 class RedactionRule(NamedTuple):
     """One thing that is removed from texts."""

@@ -7,11 +7,11 @@ import json
 from typing import Any, cast
 
 import pytest
-from fastmcp import Client, Context
+from fastmcp import Client, Context, FastMCP
 from key_value.aio.stores.memory import MemoryStore
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 
-from codecall import ApprovalRequest, Decision
+from codecall import ApprovalRequest, CodeCallPlugin, Decision
 from tests.approvals.conftest import (
     DENY,
     ONCE,
@@ -125,6 +125,29 @@ async def test_invoke_is_asked_for_too() -> None:
     async with office.client() as client:
         assert (await invoke(client, "send", to="ann"))["error"]["code"] == "APPROVAL_REQUIRED"
     assert office.done == ["send ann", "read 1"]
+
+
+async def test_a_run_of_one_call_offers_nothing_for_more_calls_of_it() -> None:
+    office, person = Office(), Person("allow several calls of this tool in this run", "decline")
+    async with office.client(person) as client:
+        refused = await invoke(client, "send", to="ann")
+        assert person.forms[0]["decision"]["enum"] == [
+            "allow this call",
+            "allow this input in this session",
+            "deny",
+        ]
+        assert refused["error"]["message"].endswith("the answer was none of those offered")
+
+
+async def test_a_masked_value_is_written_in_one_way() -> None:
+    server, person = FastMCP[Any]("bank"), Person("cancel")
+    server.tool(lambda password: password, name="login")
+    CodeCallPlugin.init(approvals=[{"tools": ["login"], "action": "ask"}]).install(server)
+    async with Client(server, elicitation_handler=person.answer) as client:
+        answer = await run(client, "return await callTool('login', { password: 'a1b2c3d4e5f6' })")
+    mark = "masked-credential-1 (12 characters)"
+    assert f'"password": "{mark}"' in person.questions[0]
+    assert answer["error"]["details"]["calls"][0]["input"] == {"password": mark}
 
 
 async def test_calls_side_by_side_are_asked_one_after_the_other_in_their_order() -> None:

@@ -96,6 +96,9 @@ def asked(cli: CommandLine) -> CommandLine:
 def test_the_person_at_the_terminal_is_asked(asked: CommandLine, typed: str, code: int, shown: str):
     result = asked("run", "a.js", terminal=True, stdin=typed)
     assert (result.code, shown in result.err) == (code, True), result.err
+    # Whoever has said no does not read what a model is told.
+    assert "ask the person" not in result.err
+    assert ("Run the command again to be asked once more." in result.err) == (code == exits.FAILED)
 
 
 def test_calls_that_nobody_can_be_asked_for_are_allowed_by_name(asked: CommandLine):

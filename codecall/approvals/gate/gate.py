@@ -278,6 +278,7 @@ class CallGate(RunObserver):
             sources=sources,
             shown=shown,
             digest=digest,
+            alone=record is None,
         )
         if (desk := self._service.desk) is not None:
             granted = self._service.grants.of_tool(key)
