@@ -23,6 +23,7 @@ from codecall.catalog.entries import CatalogEntry
 from codecall.errors import OptionsError
 from codecall.globs import Patterns
 from codecall.schema.model import resolve_pointer
+from codecall.schema.validation import StepBudget
 
 JsonObject = Mapping[str, object]
 
@@ -192,17 +193,27 @@ class _Readings:
     def __init__(self, schema: JsonObject) -> None:
         self._schema = schema
         self._filled = 0
+        self._budget = StepBudget()
+        self._known: dict[int, tuple[object, list[JsonObject]]] = {}
+        """The shapes of schemas by their identities, with the schemas, which keeps these."""
 
     def of_input(self, arguments: JsonObject, named: set[str] | None) -> list[object]:
         """The readings of the arguments; those that are not `named` stay as they are.
 
         Raises:
             _TooManyReadings: there are more than are compared.
+            BudgetSpentError: the schema says too much to be looked at.
         """
         return self._of(arguments, self._schema, 0, named)
 
     def _of(self, value: object, schema: object, depth: int, named: set[str] | None = None) -> list[object]:
-        shapes = self._shapes(schema, depth)
+        if depth > MAX_DEPTH:
+            shapes: list[JsonObject] = [{}]
+        elif (known := self._known.get(id(schema))) is not None:
+            shapes = known[1]
+        else:
+            shapes = self._shapes(schema, 0)
+            self._known[id(schema)] = schema, shapes
         if isinstance(value, Mapping):
             mapping = cast("JsonObject", value)
             fits = [shape for shape in shapes if _kinds(shape) & {"object", "any"}] or [{}]
@@ -225,8 +236,7 @@ class _Readings:
         return _distinct(found)
 
     def _of_object(self, value: JsonObject, shape: JsonObject, depth: int, named: set[str] | None) -> list[object]:
-        fields = shape.get("properties")
-        known: JsonObject = cast("JsonObject", fields) if isinstance(fields, Mapping) else {}
+        known = _properties(shape)
         missing = {name: default for name, default in _defaults(shape).items() if name not in value}
         self._filled += len(missing)
         if self._filled > MAX_FILLED:
@@ -254,6 +264,7 @@ class _Readings:
         if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
             return [{}]
         body = dict(cast("JsonObject", schema))
+        self._budget.take(1 + len(_properties(body)))
         if (reference := body.pop("$ref", None)) is not None:
             found = resolve_pointer(reference, self._schema)
             target = found[1] if found is not None else None
@@ -278,11 +289,12 @@ class _Readings:
 
 def _merged(schema: JsonObject, more: JsonObject) -> dict[str, object]:
     """Both schemas in one; of what both say, `more` counts, and properties are put together."""
-    both = {**schema, **more}
-    properties = [each["properties"] for each in (schema, more) if isinstance(each.get("properties"), Mapping)]
-    if len(properties) == 2:
-        both["properties"] = {**cast("JsonObject", properties[0]), **cast("JsonObject", properties[1])}
-    return both
+    return {**schema, **more, "properties": {**_properties(schema), **_properties(more)}}
+
+
+def _properties(schema: JsonObject) -> JsonObject:
+    fields = schema.get("properties")
+    return cast("JsonObject", fields) if isinstance(fields, Mapping) else {}
 
 
 def _kinds(shape: JsonObject) -> set[object]:
@@ -310,13 +322,9 @@ def _combined(parts: Sequence[Sequence[object]]) -> Iterator[tuple[object, ...]]
 
 
 def _defaults(schema: JsonObject) -> dict[str, object]:
-    properties = schema.get("properties")
-    if not isinstance(properties, dict):
-        return {}
-    fields = cast("dict[str, object]", properties)
     return {
         name: cast("dict[str, object]", field)["default"]
-        for name, field in fields.items()
+        for name, field in _properties(schema).items()
         if isinstance(field, dict) and "default" in field
     }
 

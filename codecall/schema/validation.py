@@ -269,12 +269,13 @@ class Violation(NamedTuple):
     message: str
 
 
-class _EnoughError(Exception):
-    """The budget has no steps left."""
+class BudgetSpentError(Exception):
+    """A `StepBudget` has no steps left."""
 
 
 class StepBudget:
-    """How much a comparison of inputs with schemas may still look at; several comparisons may share one."""
+    """How much of schemas, and of inputs that are compared with them, may still be looked at; several comparisons may
+    share one."""
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
         self.left = steps
@@ -283,11 +284,11 @@ class StepBudget:
         """Take steps.
 
         Raises:
-            _EnoughError: there are not as many left.
+            BudgetSpentError: there are not as many left.
         """
         self.left -= steps
         if self.left < 0:
-            raise _EnoughError
+            raise BudgetSpentError
 
 
 def find_missing(known: Mapping[str, object], schema: JsonObject) -> list[Violation]:
@@ -310,7 +311,7 @@ def find_violations(
     """
     try:
         return list(_SchemaComparison(schema, budget or StepBudget()).read(known, schema, ()))
-    except (_EnoughError, RecursionError):
+    except (BudgetSpentError, RecursionError):
         return []
 
 

@@ -128,6 +128,18 @@ async def test_a_schema_whose_defaults_have_no_end_is_compared_as_far_as_it_is_f
     assert await action(entry, {"action": "deny", "input": rule}, other=1) == "allow"
 
 
+@pytest.mark.parametrize("key", ["anyOf", "oneOf", "allOf"])
+@pytest.mark.parametrize("levels", [1, 40])
+async def test_alternatives_without_end_count_against_the_call(key: str, levels: int) -> None:
+    # Followed to their end, they take longer than anybody waits
+    below = {f"d{n}": {key: [{"$ref": f"#/$defs/d{(n + 1) % levels}"}] * 8} for n in range(levels)}
+    entry = replace(TOOL, input_schema={"properties": {"to": {"$ref": "#/$defs/d0"}}, "$defs": below})
+    rule = {"properties": {"to": {"const": "all"}}, "required": ["to"]}
+    assert await action(entry, {"action": "deny", "input": rule}, to="al") == "deny"
+    assert await action(entry, {"action": "allow", "input": rule}, {"action": "ask"}, to="all") == "ask"
+    assert await action(entry, {"action": "deny", "input": rule}, other="al") == "allow"
+
+
 async def test_a_condition_that_cannot_be_compared_allows_nothing() -> None:
     lost = {"$ref": "https://example.com/schema.json"}
     assert await action(TOOL, {"action": "deny", "input": lost}, amount=1) == "deny"
