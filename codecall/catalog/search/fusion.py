@@ -19,8 +19,10 @@ from codecall.catalog.search.analysis import NO_STOP_WORDS, terms
 from codecall.catalog.search.evidence import spread_power
 from codecall.catalog.search.indexer import Scores
 
-SEMANTIC_WEIGHT = 1.2
-"""Weight of the semantic ranking; that of the words is 1. Anything from 1.0 to 1.4 does about as well."""
+SEMANTIC_WEIGHT, PARTS_SEMANTIC_WEIGHT = 1.5, 1.2
+"""Weight of the semantic ranking, and for a request of several parts; that of the words is 1. A request of many parts
+has many values among its words, whose meaning leads astray. With 1.2 for both recall@5 and nDCG@10 are 0.3 and 0.1
+lower; with 2.2 instead of 1.5 nDCG@10 is 0.2 higher, and recall@5 0.3 lower."""
 
 STEEPNESS = 0.8
 """Power of each lexical score relative to the best, before deviations are taken. With 1.5 only the first few count, and
@@ -57,16 +59,18 @@ def semantic_scores(cosines: Scores, words: Scores) -> Scores:
     return np.where(np.isnan(cosines), words, _score_from_cosine(cosines)).astype(np.float32)
 
 
-def fuse_scores(words: Scores, cosines: Scores) -> Scores:
-    """Returns scores from 0 to 1 from both rankings. An entry without a cosine yet is ranked by its words."""
+def fuse_scores(words: Scores, cosines: Scores, texts: int = 1) -> Scores:
+    """Returns scores from 0 to 1 from both rankings, of a request of so many texts: itself, and its parts. An entry
+    without a cosine yet is ranked by its words."""
+    weight = SEMANTIC_WEIGHT if texts == 1 else PARTS_SEMANTIC_WEIGHT
     has_cosine = ~np.isnan(cosines)
     if not has_cosine.any():
         return words
     best = float(words.max(initial=0.0))
     share = (words / best) ** (STEEPNESS / spread_power(best)) if best else words
     by_words = _deviations(share, 0.0)
-    mixed = by_words * (1 + SEMANTIC_WEIGHT)
-    mixed[has_cosine] = by_words[has_cosine] + SEMANTIC_WEIGHT * _deviations(cosines[has_cosine], USUAL_COSINE)
+    mixed = by_words * (1 + weight)
+    mixed[has_cosine] = by_words[has_cosine] + weight * _deviations(cosines[has_cosine], USUAL_COSINE)
     top = float(mixed.max(initial=0.0))
     if top <= 0:
         return np.zeros_like(words)

@@ -197,7 +197,8 @@ class SearchIndex:
                 scores[indexed] = lexical.scores(documents.ids[indexed], query)
             if semantic is not None and encoded:
                 cosines = best_cosines([semantic.scores(documents.ids, part) for part in parts])
-                scores = semantic_scores(cosines, scores) if self._semantic_only else fuse_scores(scores, cosines)
+                only = self._semantic_only
+                scores = semantic_scores(cosines, scores) if only else fuse_scores(scores, cosines, len(parts))
             if lexical is not None and ready:
                 scores[indexed] = lexical.prefer_asked(documents.ids[indexed], query, scores[indexed])
             hits.append(_hits(documents, scores))
