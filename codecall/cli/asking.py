@@ -27,17 +27,21 @@ NOBODY_HERE: Final = "this command asks nobody in a pipe or with --json"
 DENIED_HERE: Final = "Nothing was done for this call. Run the command again to be asked once more."
 """The hint after a call that the person at the terminal has denied."""
 
+_SHORT: Final = {"y": "yes", "n": "no", "a": "all", "s": "stop", "c": "cancel"}
+
 _LEFT_OUT: Final = ""
 """What stands for no value of a field."""
 
 
 class _Choice(Prompt):
-    """A question with choices, of which `y` and `n` are short for `yes` and `no`."""
+    """A question with choices, for which a letter and capitals do, as `y` and `Yes` for `yes`."""
 
     def process_response(self, value: str) -> str:
         """See `Prompt`."""
-        meant = {"y": "yes", "n": "no"}.get(value.strip().lower(), value)
-        return super().process_response(meant if meant in (self.choices or ()) else value)
+        typed = value.strip().lower()
+        meant = _SHORT.get(typed, typed)
+        is_meant = value.strip() not in (self.choices or ()) and meant in (self.choices or ())
+        return super().process_response(meant if is_meant else value)
 
 
 class TerminalPerson:
@@ -54,6 +58,8 @@ class TerminalPerson:
         self._output = output
         self._progress = progress
         self._turn = anyio.Lock()
+        self.undecided: Final[list[str]] = []
+        """The tools of the calls that wait for a decision, or waited when the command was interrupted."""
 
     @property
     def is_there(self) -> bool:
@@ -66,8 +72,11 @@ class TerminalPerson:
             return Decision.once()
         if not self.is_there:
             return None
+        self.undecided.append(request.tool)
         async with self._turn:
-            return await anyio.to_thread.run_sync(self._decide, request, abandon_on_cancel=True)
+            decision = await anyio.to_thread.run_sync(self._decide, request, abandon_on_cancel=True)
+        self.undecided.remove(request.tool)
+        return decision
 
     async def answer(self, message: str, _type: object, params: ElicitRequestParams, _context: object) -> ElicitResult:
         """The answer to a question, as FastMCP's `elicitation_handler` gives it."""
@@ -82,7 +91,7 @@ class TerminalPerson:
             self._output.note(f"\n{request.question}\n", "")
             try:
                 answer = self._choose(
-                    "Allow it? all allows every call of it in this run, stop ends the run",
+                    "Allow it? all: every call of it in this run; stop: end the run; a letter will do",
                     ["yes", "no", "all", "stop"],
                     default="no",
                 )

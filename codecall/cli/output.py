@@ -11,6 +11,7 @@ import logging
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
 from rich.console import Console, RenderableType
@@ -274,8 +275,13 @@ _done: list[str] = []
 
 
 @contextmanager
-def telling_what_was_done(recorder: TraceRecorder) -> Generator[None]:
-    """Within this context the error of an interrupt says what became of the calls of the run that is recorded."""
+def telling_what_was_done(recorder: TraceRecorder, undecided: Sequence[str] = ()) -> Generator[None]:
+    """Within this context the error of an interrupt says what became of the calls of the run that is recorded.
+
+    Args:
+        recorder: Has the calls.
+        undecided: The tools of those that a person has not allowed yet: they were not made.
+    """
     try:
         yield
     except BaseException as ending:
@@ -283,7 +289,12 @@ def telling_what_was_done(recorder: TraceRecorder) -> Generator[None]:
             raise  # an error says so itself; what is none cancels or interrupts
         from codecall.sandbox.host.dispatch import CallLog
 
-        _done.append(CallLog(dict(enumerate(recorder.calls()))).summary())
+        calls, waiting = dict(enumerate(recorder.calls())), list(undecided)
+        for number, call in reversed(calls.items()):
+            if call.ended is None and call.name in waiting:
+                waiting.remove(call.name)
+                calls[number] = replace(call, started=None)
+        _done.append(CallLog(calls).summary())
         raise
 
 

@@ -60,13 +60,42 @@ def on_terminal(
         os.close(follower)
         shown = b""
         while True:
-            try:
-                part = os.read(leader, 65_536)
-            except OSError:  # Linux: nobody writes any more
-                break
+            part = _read(leader)
             if not part:
                 break
             shown += part
         assert process.wait() == 0, shown.decode()
     os.close(leader)
     return [part.strip("\n") for part in read_screen(shown.decode()).split(f"{MARK}\n")[1:]]
+
+
+def typed_at_terminal(
+    command: Sequence[str], keys: Sequence[str], prompt: str, folder: Path, environment: Mapping[str, str]
+) -> tuple[int, str]:
+    """The exit code of a command, and what it shows on a terminal of 80 columns where somebody types these keys, each
+    when it asks with this prompt."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 80, 0, 0))
+    attach = "import fcntl, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); from codecall.cli import main; "
+    words = [sys.executable, "-c", f"{attach}main()", *command]
+    env = {key: value for key, value in environment.items() if key != "COLUMNS"}
+    waiting, shown, asked_at = list(keys), b"", 0
+    with subprocess.Popen(
+        words, cwd=folder, env=env, stdin=follower, stdout=follower, stderr=follower, start_new_session=True
+    ) as process:
+        os.close(follower)
+        while part := _read(leader):
+            shown += part
+            if waiting and (at := shown.find(prompt.encode(), asked_at)) >= 0:
+                asked_at = at + len(prompt)
+                os.write(leader, waiting.pop(0).encode())
+        code = process.wait()
+    os.close(leader)
+    return code, read_screen(shown.decode())
+
+
+def _read(leader: int) -> bytes:
+    try:
+        return os.read(leader, 65_536)
+    except OSError:  # Linux: nobody writes any more
+        return b""

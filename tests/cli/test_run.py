@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -10,6 +11,7 @@ from codecall.cli import exit_codes as exits
 from codecall.cli.render import timeline
 from codecall.gateway.tools import refresher
 from tests.cli.conftest import CommandLine, CommandResult
+from tests.cli.terminal import typed_at_terminal
 
 SCRIPT = """
 console.log('hello \\x1b[2J', codecallContext.who);
@@ -90,6 +92,10 @@ def asked(cli: CommandLine) -> CommandLine:
         ("yes\nno\n", exits.FAILED, "a person denied it"),
         ("y\nY\n", exits.OK, "May this tool be called?"),
         ("y\nn\n", exits.FAILED, "a person denied it"),
+        ("A\n", exits.OK, "May this tool be called?"),
+        ("Yes\nYES\n", exits.OK, "May this tool be called?"),
+        ("s\n", exits.FAILED, "a person denied it"),
+        ("maybe\ny\nn\n", exits.FAILED, "Please select one of the available options"),
         ("", exits.FAILED, "a person denied it"),
     ],
 )
@@ -99,6 +105,29 @@ def test_the_person_at_the_terminal_is_asked(asked: CommandLine, typed: str, cod
     # Whoever has said no does not read what a model is told.
     assert "ask the person" not in result.err
     assert ("Run the command again to be asked once more." in result.err) == (code == exits.FAILED)
+
+
+def test_the_person_at_the_terminal_reads_nothing_that_is_for_a_model(asked: CommandLine):
+    result = asked("run", "a.js", terminal=True, stdin="y\nn\n")
+    assert "Do not make the call again" not in result.err
+    assert "1 tool call had completed and is not undone: shop_send." in " ".join(result.err.split())
+
+
+@pytest.mark.parametrize(
+    ("keys", "code", "said"),
+    [
+        (["\x03"], exits.INTERRUPTED, "1 tool call was never started."),
+        (["y\n", "\x03"], exits.INTERRUPTED, "1 tool call had completed and is not undone: shop_send; 1 tool call was"),
+        (["\x04"], exits.FAILED, "a person denied it"),
+    ],
+    ids=["ctrl-c", "ctrl-c later", "ctrl-d"],
+)
+def test_ctrl_c_and_ctrl_d_at_a_question_make_no_call(asked: CommandLine, keys: list[str], code: int, said: str):
+    asked.write("a.js", f"const long = '{'x' * 200}';\n" + (asked.folder / "a.js").read_text())
+    ended, shown = typed_at_terminal(["run", "a.js"], keys, "(no)", asked.folder, dict(os.environ))
+    assert ended == code, shown
+    assert said in " ".join(shown.split())
+    assert "may have taken effect" not in shown
 
 
 def test_calls_that_nobody_can_be_asked_for_are_allowed_by_name(asked: CommandLine):

@@ -331,8 +331,10 @@ async def _run(
     from codecall.traces.records import TraceRecorder
 
     recorder = TraceRecorder()
-    with telling_what_was_done(recorder), output.progress(tool.name) as progress:
-        person = TerminalPerson(allow, output, progress)
+    with (
+        output.progress(tool.name) as progress,
+        telling_what_was_done(recorder, (person := TerminalPerson(allow, output, progress)).undecided),
+    ):
         async with open_gateway(options, observers=(recorder,), person=person) as gateway:
             result = await gateway.call_tool(tool.name, arguments)
     recorded = await anyio.to_thread.run_sync(recorder.trace)

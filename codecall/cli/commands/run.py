@@ -72,8 +72,11 @@ async def run(
         arguments["language"] = "starlark"
         options = with_starlark(options)
     recorder = TraceRecorder()
-    with telling_what_was_done(recorder), output.progress("starting") as progress:
-        console, person = LiveConsole(progress), TerminalPerson(allow, output, progress)
+    with (
+        output.progress("starting") as progress,
+        telling_what_was_done(recorder, (person := TerminalPerson(allow, output, progress)).undecided),
+    ):
+        console = LiveConsole(progress)
         async with open_gateway(
             options,
             callbacks=console,
