@@ -301,3 +301,10 @@ def test_sources_and_kinds_are_closed_sets():
 def test_setting_a_code_leaves_the_class_alone():
     assert ToolCallError("m", tool_name="t", code="MINE").code == "MINE"
     assert ToolCallError.code == "TOOL_EXECUTION_ERROR"
+
+
+def test_the_text_of_an_error_has_its_hint():
+    """What a traceback shows is all that somebody reads who starts a server."""
+    assert str(OptionsError("embedding: not installed", hint="pip install 'codecall[embedding]'")) == (
+        "embedding: not installed\npip install 'codecall[embedding]'"
+    )
