@@ -81,6 +81,7 @@ METHODS: Final = _by_name(
         "contains has_key": "includes(x)",
         "isEmpty empty is_empty": "length === 0",
         "size count len": "length",
+        "length": "length, without brackets",
         "first head": "[0]",
         "last tail": "at(-1)",
         "each foreach": "forEach((x) => …)",

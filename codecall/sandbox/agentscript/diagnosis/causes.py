@@ -91,6 +91,12 @@ def missing_value(context: FailureContext, match: MessageMatch) -> HintFields | 
     return {"what": texts[0], **message_fields(context, match)} if len(texts) == 1 else None
 
 
+def unknown_tool(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A property is read from what `getTool` gives of a tool that does not exist."""
+    fields = missing_value(context, match)
+    return fields if fields is not None and fields["what"].startswith("getTool(") else None
+
+
 _EMPTY: Final[Mapping[str, str]] = {"push": "[]", "unshift": "[]", "add": "new Set()", "set": "new Map()"}
 """What a method that adds something is called on before there is anything."""
 

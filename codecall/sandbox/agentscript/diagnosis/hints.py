@@ -132,6 +132,13 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         causes.missing_collection,
     ),
     _rule(
+        "description of no tool",
+        _READS,
+        "`{what}` is {nothing}: no tool is called so. `Object.keys(tools)` gives the names of those there are.",
+        "return getTool('nothing at all').inputSchema",
+        causes.unknown_tool,
+    ),
+    _rule(
         "property of nothing",
         _READS,
         "`{what}` is {nothing}: see what it holds (`return` it, or `console.log` it), and test it or write `?.` where "
@@ -287,6 +294,12 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         "return 'a'.repeat(-1)",
     ),
     # The runtime
+    _rule(
+        "tool that is called by another function",
+        r"TypeError: callTool\('(?:call|callTool|call_tool|use|run|invoke|execute)', …\) needs an object as input",
+        "Call a tool by its own name: `await callTool('name', {{ … }})`, or `await tools['name']({{ … }})`.",
+        "await tools.call('users', {})",
+    ),
     _rule(
         "input that is no object",
         r"TypeError: \w+\('?.*'?, …\) needs an object as input",
