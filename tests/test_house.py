@@ -128,7 +128,7 @@ HOUSE = {
     "calls": Row(f"{SHARED} catalog ratelimit telemetry", f"{MCP} anyio msgspec pydantic"),
     "approvals": Row(
         f"{SHARED} approvals audit.recorder catalog.entries catalog.suggestions calls.blocks calls.clock"
-        " calls.conversion",
+        " calls.conversion server.disconnect",
         f"{MCP} anyio jsonschema msgspec platformdirs referencing",
     ),
     "extraction.options": Row("option_base", "pydantic"),

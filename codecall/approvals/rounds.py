@@ -262,10 +262,9 @@ class RoundTrips:
     async def flush(self) -> None:
         """Cancel all calls that wait: the server ends. Other instances may go on with them."""
         calls = list(self._waiting.values())
-        for state in list(self._waiting):
-            self._leave(state)
         self._waiting.clear()
         for call in calls:
+            self._leave(call.state)
             call.task.cancel()
             if call.watch is not None:
                 call.watch.cancel()
@@ -300,7 +299,13 @@ class RoundTrips:
                 changed.cancel()
         if call.task.done():
             return call.task.result()
-        await self._keep(name, call)
+        try:
+            await self._keep(name, call)
+        except BaseException:  # nobody knows its state
+            self._waiting.pop(call.state, None)
+            self._leave(call.state)
+            abandon(call.task)
+            raise
         return InputRequiredToolResult(
             InputRequiredResult(input_requests=dict(channel.questions()), request_state=call.state)
         )
@@ -309,13 +314,9 @@ class RoundTrips:
         try:
             place = self._places.take(call.caller, alone=call.alone)
         except NoPlace as full:
-            abandon(call.task)
-            raise ToolError(
-                f"{name}: {full}. The run has ended; calls that it has made may have taken effect"
-            ) from None
+            raise ToolError(f"{name}: {full}; the run has ended, and its calls have taken effect") from None
         call.state = state = secrets.token_urlsafe(32)
-        self._taken[state] = place
-        self._waiting[state] = call
+        self._taken[state], self._waiting[state] = place, call
         loop = asyncio.get_running_loop()
 
         def forget(*, is_kept: bool = False) -> None:
@@ -329,13 +330,13 @@ class RoundTrips:
 
         # Its own questions run out of time; what it says then is kept for a client that comes late.
         call.task.add_done_callback(lambda _: loop.call_later(KEPT_S, forget))
-        shared, channel = self._shared, call.channel
-        if shared is not None and channel.may_move and await shared.keep(self._entry(call)):
+        shared = self._shared
+        if shared is not None and call.channel.may_move and await shared.keep(self._entry(call)):
 
             async def watch() -> None:
                 is_kept = False
                 try:
-                    async with asyncio.timeout(self._release_s if channel.is_whole() else None):
+                    async with asyncio.timeout(self._release_s if call.channel.is_whole() else None):
                         await shared.wait_until_gone(state)
                 except TimeoutError:
                     is_kept = True

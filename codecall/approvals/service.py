@@ -42,6 +42,7 @@ from codecall.identity import client_key, rate_limit_key
 from codecall.key_value import KeyValueStore
 from codecall.quota import NoPlace, Places, Reservation
 from codecall.sandbox.clock import RunClock
+from codecall.server.disconnect import while_connected
 
 
 class ApprovalService:
@@ -118,7 +119,13 @@ class ApprovalService:
         return _CountedModel(channel, partial(self.wait, asking))
 
     async def respond(
-        self, context: Context, name: str, arguments: Mapping[str, object], start: Callable[[], Awaitable[ToolResult]]
+        self,
+        context: Context,
+        name: str,
+        arguments: Mapping[str, object],
+        start: Callable[[], Awaitable[ToolResult]],
+        *,
+        watch: bool = False,
     ) -> ToolResult:
         """Answer a request to a meta-tool or a composite tool in whose run a person may have to be asked.
 
@@ -127,9 +134,11 @@ class ApprovalService:
             name: Name of the tool.
             arguments: Its arguments.
             start: Performs it.
+            watch: Whether what it does ends with a client that goes away before it has an answer.
         """
         if can_be_asked(context) and is_modern(context) and CHANNEL.get() is None:
-            return await self.rounds.respond(context, name, arguments, start)
+            answer = self.rounds.respond(context, name, arguments, start)
+            return await (while_connected(context, answer) if watch else answer)
         return await start()
 
     async def call(

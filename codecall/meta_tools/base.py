@@ -330,7 +330,8 @@ class MetaTool(Tool):
         if approvals is None:
             return await self._respond_as_meant(arguments)
         start = functools.partial(self._respond_as_meant, arguments)
-        return await approvals.respond(get_context(), self.name, arguments, start)
+        watch = self._runtime.options.shutdown.end_abandoned
+        return await approvals.respond(get_context(), self.name, arguments, start, watch=watch)
 
     async def _respond_as_meant(self, arguments: dict[str, Any]) -> ToolResult:
         try:

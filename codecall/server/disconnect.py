@@ -16,7 +16,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
 from fastmcp.server.context import Context
@@ -24,6 +24,8 @@ from fastmcp.server.http import StreamableHTTPASGIApp
 
 from codecall.envelopes import ExecutionResult
 from codecall.errors import ExecutionAbortedError
+
+T = TypeVar("T")
 
 _Receive: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 
@@ -34,13 +36,24 @@ more."""
 
 async def run_while_connected(context: Context, run: Awaitable[ExecutionResult]) -> ExecutionResult:
     """Await `run` and return its result; cancel it when the client of `context` is gone for good."""
+    try:
+        return await while_connected(context, run)
+    except ExecutionAbortedError as error:
+        return ExecutionResult(error.status, error=error)
+
+
+async def while_connected(context: Context, answer: Awaitable[T]) -> T:
+    """Await `answer` and return it; cancel it when the client of `context` is gone for good.
+
+    Raises:
+        ExecutionAbortedError: it is.
+    """
     receive = _connection_receive(context)
     if receive is None:
-        return await run
+        return await answer
     with anyio.CancelScope() as scope, _watch_connection(receive, scope.cancel):
-        return await run
-    error = ExecutionAbortedError("The client went away, and nobody was left to answer")
-    return ExecutionResult(error.status, error=error)
+        return await answer
+    raise ExecutionAbortedError("The client went away, and nobody was left to answer")
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from fastmcp.server.event_store import EventStore
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from codecall import CodeCallPlugin, RateLimitPlugin
+from tests.approvals.conftest import Person
 
 SCRIPT = "await callTool('hold', {}); return 1"
 
@@ -99,10 +100,12 @@ async def runs(client: Client[Any]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def vanish(server: Server, app: ASGIApp, mode: Literal["auto", "legacy"]) -> AsyncGenerator[Client[Any]]:
-    """Have a client run the script and lose its network; then another client."""
+async def vanish(
+    server: Server, app: ASGIApp, mode: Literal["auto", "legacy"], person: Person | None = None
+) -> AsyncGenerator[Client[Any]]:
+    """Have a client run the script, which may have a person to be asked, and lose its network; then another client."""
     async with serving(app) as (port, wire, url):
-        lost = Client(url, mode=mode)
+        lost = Client(url, mode=mode, elicitation_handler=person.answer if person is not None else None)
         await lost.__aenter__()
         run = asyncio.create_task(execute(lost, SCRIPT))
         await asyncio.wait_for(server.entered.wait(), 20)
@@ -131,10 +134,11 @@ WAYS: dict[str, tuple[Literal["auto", "legacy"], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.parametrize("asks", [False, True])
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_script_ends_with_its_client(way: str) -> None:
-    server, (mode, options) = Server(), WAYS[way]
-    async for other in vanish(server, server.mcp.http_app(**options), mode):
+async def test_a_script_ends_with_its_client(way: str, asks: bool) -> None:
+    server, (mode, options) = Server(**({"approvals": []} if asks else {})), WAYS[way]
+    async for other in vanish(server, server.mcp.http_app(**options), mode, Person("x") if asks else None):
         await asyncio.wait_for(server.left.wait(), 20)
         # Its place among the scripts that may run at once, and the only worker, are free again.
         await runs(other)
