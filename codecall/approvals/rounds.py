@@ -257,7 +257,7 @@ class RoundTrips:
             call = _start(caller, digest, RoundTripChannel(GivenAnswers(run, responses)), alone, start)
         else:
             raise _unknown(name)
-        return await self._answer(name, call)
+        return await self._answer(call)
 
     async def flush(self) -> None:
         """Cancel all calls that wait: the server ends. Other instances may go on with them."""
@@ -281,7 +281,7 @@ class RoundTrips:
         if not await _available(name, shared.claim(state)):
             raise _unknown(name)
 
-    async def _answer(self, name: str, call: WaitingCall) -> ToolResult:
+    async def _answer(self, call: WaitingCall) -> ToolResult:
         channel = call.channel
         while not call.task.done():
             channel.changed.clear()
@@ -300,7 +300,7 @@ class RoundTrips:
         if call.task.done():
             return call.task.result()
         try:
-            await self._keep(name, call)
+            await self._keep(call)
         except BaseException:  # nobody knows its state
             self._waiting.pop(call.state, None)
             self._leave(call.state)
@@ -310,11 +310,11 @@ class RoundTrips:
             InputRequiredResult(input_requests=dict(channel.questions()), request_state=call.state)
         )
 
-    async def _keep(self, name: str, call: WaitingCall) -> None:
+    async def _keep(self, call: WaitingCall) -> None:
         try:
             place = self._places.take(call.caller, alone=call.alone)
         except NoPlace as full:
-            raise ToolError(f"{name}: {full}; the run has ended, and its calls have taken effect") from None
+            raise ToolError(f"{full}; this one has ended, and what it has done stays done") from None
         call.state = state = secrets.token_urlsafe(32)
         self._taken[state], self._waiting[state] = place, call
         loop = asyncio.get_running_loop()
