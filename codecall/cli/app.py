@@ -106,7 +106,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _run_command(arguments: list[str]) -> int:
     if arguments[:1] != ["serve"]:
         # FastMCP reads it when it is imported. What concerns a command, the command itself reports.
-        os.environ.setdefault("FASTMCP_LOG_LEVEL", "ERROR")
+        os.environ.setdefault("FASTMCP_LOG_LEVEL", "CRITICAL")
     try:
         result = app(arguments, exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -200,6 +201,30 @@ def test_ctrl_c_while_modules_are_loaded(monkeypatch: pytest.MonkeyPatch, capsys
     main()
     assert ended == [exits.INTERRUPTED]
     assert capsys.readouterr().err == "error: INTERRUPTED: Interrupted\n"
+
+
+DYING = """
+import os
+from fastmcp import FastMCP
+server = FastMCP("q")
+@server.tool
+def die() -> str:
+    os._exit(3)
+server.run(show_banner=False)
+"""
+
+
+def test_a_server_that_ends_during_a_call_is_told_by_the_command_alone(cli: CommandLine):
+    program = cli.write("server.py", DYING)
+    table = f"[servers.q]\ncommand = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(program))}]\n"
+    cli.write("codecall.toml", table)
+    assert cli("trust").code == exits.OK
+    cli.write("a.js", "return q.die({})")
+    environment = {key: value for key, value in os.environ.items() if key != "FASTMCP_LOG_LEVEL"}
+    words = [sys.executable, "-m", "codecall.cli", "run", "a.js"]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    assert "SERVER_UNAVAILABLE" in ended.stderr, ended
+    assert "Error calling tool" not in ended.stderr
 
 
 @pytest.mark.parametrize("of_ctrl_c", [signal.SIG_DFL, signal.SIG_IGN])
