@@ -102,6 +102,7 @@ HOUSE = {
     "redaction": Row(LEAVES, "anyio"),
     "jsonio": Row(f"concurrency errors files redaction {WIRE}", "anyio msgspec yaml"),
     "schema": Row(f"similarity {POLICY}"),
+    "schema.validator": Row("", "jsonschema referencing"),
     "globs": Row("errors redaction catalog.entries"),
     "identity": Row("fastmcp_errors", "fastmcp mcp_types"),
     "fastmcp_errors": Row("options redaction", f"{MCP} pydantic"),
@@ -129,7 +130,7 @@ HOUSE = {
     "approvals": Row(
         f"{SHARED} approvals audit.recorder catalog.entries catalog.suggestions calls.blocks calls.clock"
         " calls.conversion server.disconnect",
-        f"{MCP} anyio jsonschema msgspec platformdirs referencing",
+        f"{MCP} anyio jsonschema msgspec platformdirs",
     ),
     "extraction.options": Row("option_base", "pydantic"),
     "extraction": Row(f"{SHARED} approvals.asking extraction telemetry", f"{MCP} anyio jsonschema"),
@@ -143,7 +144,7 @@ HOUSE = {
     "composite": Row(
         f"{SHARED} approvals.asking approvals.gate approvals.request audit calls catalog meta_tools resume server "
         "telemetry",
-        f"{MCP} anyio gotpl jsonschema msgspec pydantic",
+        f"{MCP} anyio gotpl jsonschema msgspec pydantic referencing",
     ),
     "plugin": Row(
         f"{SHARED} approvals audit catalog composite extraction.options meta_tools results server telemetry",

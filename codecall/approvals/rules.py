@@ -172,15 +172,14 @@ def _keys(value: object) -> Iterator[str]:
 
 def _compile(schema: Mapping[str, object], where: str) -> Condition:
     from jsonschema import Draft202012Validator, SchemaError  # not above: few servers have conditions
-    from referencing import Registry
+
+    from codecall.schema.validator import create_validator
 
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as failure:
         raise OptionsError(f"{where}: not a JSON Schema: {failure.message}") from None
-    # Without a registry of its own, a reference to another document would be fetched.
-    registry: Registry[Any] = Registry()
-    return cast("Condition", Draft202012Validator(schema, registry=registry))
+    return create_validator(schema)
 
 
 class _TooManyReadings(ValueError):  # noqa: N818 - named for what is there

@@ -3,19 +3,25 @@ tool's schema asks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any, Final, cast
 
-import jsonschema
 import msgspec
+from jsonschema.protocols import Validator
+from referencing.exceptions import Unresolvable
 
+from codecall.calls.conversion import exceeds_chars
 from codecall.composite.definition import JsonObject
 from codecall.composite.templates import NO_VALUE, TemplateBudget, is_template, render
 from codecall.jsonio.decode import read_json
-from codecall.schema.validation import Problem, add_overflow_note, make_problem, resolve
+from codecall.schema.validation import BudgetSpentError, Problem, StepBudget, make_problem, resolve
+from codecall.schema.validator import create_validator
 
 MAX_PROBLEMS: Final = 20
-"""Bad fields that one error names; it says how many more there are."""
+"""Bad fields that one error names; the others are not looked for."""
 
 _TYPE_OF: Final[Mapping[type, str]] = {
     bool: "boolean",
@@ -25,8 +31,8 @@ _TYPE_OF: Final[Mapping[type, str]] = {
     list: "array",
     dict: "object",
 }
-_MAX_DEPTH: Final = 8
-"""Combinations of schemas within each other that are looked into."""
+QUICK_CHARS: Final = 8_192
+"""Characters of arguments that are checked at once; more are in a thread."""
 
 
 def with_defaults(arguments: Mapping[str, object], schema: JsonObject) -> JsonObject:
@@ -41,18 +47,26 @@ def with_defaults(arguments: Mapping[str, object], schema: JsonObject) -> JsonOb
     return {**arguments, **defaults}
 
 
+async def find_problems(arguments: object, schema: JsonObject) -> list[Problem]:
+    """See `argument_problems`; in a thread where that may take long."""
+    find = partial(argument_problems, cast("JsonObject", arguments), schema)
+    return await asyncio.to_thread(find) if exceeds_chars(arguments, QUICK_CHARS) else find()
+
+
 def argument_problems(arguments: Mapping[str, object], schema: JsonObject) -> list[Problem]:
-    """What is wrong with arguments by their JSON Schema."""
-    validator = jsonschema.Draft202012Validator(schema)
-    errors = list(_errors(validator, arguments))
+    """What is wrong with arguments by their JSON Schema; as much as one error names."""
+    try:
+        errors = list(islice(_errors(create_validator(schema), arguments), MAX_PROBLEMS + 1))
+    except (Unresolvable, RecursionError) as failure:
+        lost = f"refers to {failure.ref!r:.200}" if isinstance(failure, Unresolvable) else "refers to itself"
+        return [{"field": "input", "message": f"cannot be checked, since its schema {lost}"}]
     problems = [make_problem(path, message, schema) for path, message in errors[:MAX_PROBLEMS]]
-    return add_overflow_note(problems, len(errors))
+    return [*problems, {"field": "…", "message": "and more bad fields"}] if len(errors) > MAX_PROBLEMS else problems
 
 
-def _errors(validator: jsonschema.Draft202012Validator, arguments: object) -> Iterator[tuple[list[str], str]]:
+def _errors(validator: Validator, arguments: object) -> Iterator[tuple[list[str], str]]:
     seen: set[tuple[str, ...]] = set()
-    # The library's annotations want JSON data, which arguments are.
-    for error in cast("Iterable[Any]", validator.iter_errors(cast("Any", arguments))):  # pyright: ignore[reportUnknownMemberType]
+    for error in validator.iter_errors(cast("Any", arguments)):
         path = [str(part) for part in error.absolute_path]
         if error.validator != "required":
             yield path, error.message[:300]
@@ -122,10 +136,16 @@ def coerce(text: str, schema: JsonObject, root: JsonObject) -> object:
     return value if kind in types or (kind == "integer" and "number" in types) else text
 
 
-def types_of(schema: JsonObject, root: JsonObject, depth: int = 0) -> set[str]:
-    """The types that a schema admits; empty where it says nothing about them."""
-    if depth > _MAX_DEPTH:
+def types_of(schema: JsonObject, root: JsonObject) -> set[str]:
+    """The types that a schema admits; empty where it says nothing about them, or more than is looked at."""
+    try:
+        return _types_of(schema, root, StepBudget())
+    except (BudgetSpentError, RecursionError):
         return set()
+
+
+def _types_of(schema: JsonObject, root: JsonObject, budget: StepBudget) -> set[str]:
+    budget.take()
     resolved = resolve(schema, root)
     named = resolved.get("type")
     if isinstance(named, str):
@@ -137,7 +157,7 @@ def types_of(schema: JsonObject, root: JsonObject, depth: int = 0) -> set[str]:
         branches = resolved.get(keyword)
         for branch in cast("list[object]", branches) if isinstance(branches, list) else ():
             if isinstance(branch, dict):
-                found |= types_of(cast("JsonObject", branch), root, depth + 1)
+                found |= _types_of(cast("JsonObject", branch), root, budget)
     choices = resolved.get("enum", [resolved["const"]] if "const" in resolved else None)
     if not found and isinstance(choices, list):
         found = {_type_of(item) for item in cast("list[object]", choices)}

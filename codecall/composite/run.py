@@ -14,7 +14,7 @@ import anyio
 import msgspec
 from mcp_types import ElicitResult
 
-from codecall.composite.arguments import argument_problems, render_arguments
+from codecall.composite.arguments import find_problems, render_arguments
 from codecall.composite.calls import WorkflowCalls
 from codecall.composite.definition import (
     MAX_PARALLEL_STEPS,
@@ -339,7 +339,7 @@ class WorkflowRun:
         return found
 
     async def _elicitation_step(self, step: ElicitationStep) -> StepOutcome:
-        return _answered(step, await self._questions.ask(step, await self._render(step.message)))
+        return await _answered(step, await self._questions.ask(step, await self._render(step.message)))
 
     async def _render(self, text: str) -> str:
         return await self._off_loop(partial(render, text, self._data, self._budget), [("", text)])
@@ -351,7 +351,7 @@ class WorkflowRun:
         return work()
 
 
-def _answered(step: ElicitationStep, answer: ElicitResult) -> StepOutcome:
+async def _answered(step: ElicitationStep, answer: ElicitResult) -> StepOutcome:
     """What an answer makes of its step.
 
     Raises:
@@ -359,7 +359,7 @@ def _answered(step: ElicitationStep, answer: ElicitResult) -> StepOutcome:
     """
     value: JsonObject = {"action": answer.action, "content": dict(answer.content or {})}
     if answer.action == "accept":
-        if problems := argument_problems(value["content"], step.schema):  # pyright: ignore[reportArgumentType]
+        if problems := await find_problems(value["content"], step.schema):
             said = "; ".join(f"{problem['field']}: {problem['message']}" for problem in problems)
             raise WorkflowError(f"The answer does not fit the question: {said}", code="INVALID_INPUT")
         return StepOutcome("completed", value)

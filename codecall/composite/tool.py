@@ -24,9 +24,8 @@ from pydantic import PrivateAttr
 
 from codecall.calls.blocks import BlockStore
 from codecall.calls.broker import is_nested
-from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.entries import META_KEY, tool_metadata
-from codecall.composite.arguments import argument_problems, with_defaults
+from codecall.composite.arguments import find_problems, with_defaults
 from codecall.composite.calls import WorkflowCalls
 from codecall.composite.definition import Definition, ElicitationStep, JsonObject, Workflow
 from codecall.composite.elicitation import StepQuestions
@@ -132,9 +131,7 @@ class CompositeTool(Tool):
         if resume_from is not None and runtime.options.resume is None:
             raise ValidationError(f"{self.name}: {RESUME_PARAMETER}: this server keeps nothing of runs that failed")
         params = with_defaults(values, definition.parameters)
-        check = partial(argument_problems, params, definition.parameters)
-        large = exceeds_chars(params, LARGE_CHARS)
-        if problems := await asyncio.to_thread(check) if large else check():
+        if problems := await find_problems(params, definition.parameters):
             raise ValidationError(invalid_input_message(self.name, problems, definition.parameters))
         perform = partial(self.perform, runtime, params, resume_from)
         try:

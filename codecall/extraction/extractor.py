@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
 from anyio import to_thread
 from mcp_types import CreateMessageRequest, CreateMessageRequestParams, SamplingMessage, TextContent
@@ -181,12 +181,14 @@ async def read_arguments(name: str, arguments: Mapping[str, object]) -> tuple[ob
 def _compile(given: object) -> tuple[Schema, Validator]:
     from jsonschema import Draft202012Validator, SchemaError  # not above: few runs extract
 
+    from codecall.schema.validator import create_validator
+
     schema = read_type(given)
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as failure:
         raise WrongType(f"not a JSON Schema: {failure.message:.200}") from None
-    return schema, cast("Validator", Draft202012Validator(schema))
+    return schema, create_validator(schema)
 
 
 def _prompt(request: ExtractionRequest) -> str:

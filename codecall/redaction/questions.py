@@ -55,6 +55,8 @@ def _form(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _form_value(key: str, value: object) -> object:
     if key in _TEXTS:
         return _shown(value)
+    if key in ("$ref", "$dynamicRef") and not (isinstance(value, str) and value.startswith("#")):
+        raise HiddenText("it refers to another document")
     if key in _NAMED and isinstance(value, dict):
         named = cast("dict[str, object]", value)
         for name in named:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from typing import cast
 
 from fastmcp.exceptions import ValidationError
@@ -15,12 +13,10 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 
 from codecall.calls.broker import Broker
-from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.view import CatalogView
-from codecall.composite.arguments import argument_problems
+from codecall.composite.arguments import find_problems
 from codecall.composite.definition import JsonObject, ScriptDefinition
 from codecall.composite.failures import WorkflowError
-from codecall.composite.run import LARGE_CHARS
 from codecall.composite.tool import CompositeTool, answer_of
 from codecall.envelopes import ExecutionResult
 from codecall.errors import OptionsError
@@ -101,9 +97,7 @@ class ScriptFileTool(CompositeTool):
         result, schema = await running, self.script.output
         if result.error is not None or schema is None:
             return result
-        find = partial(argument_problems, cast("JsonObject", result.value), schema)
-        problems = await asyncio.to_thread(find) if exceeds_chars(result.value, LARGE_CHARS) else find()
-        if not problems:
+        if not (problems := await find_problems(result.value, schema)):
             return result
         said = "; ".join(": ".join(filter(None, (problem["field"], problem["message"]))) for problem in problems)
         error = WorkflowError(
