@@ -216,6 +216,27 @@ async def test_by_default_a_run_gives_up_its_worker_only_if_it_then_repeats_noth
     assert len(failed) <= 1
 
 
+async def test_a_run_that_gives_up_its_worker_asks_no_more_questions_than_others() -> None:
+    approving = {"rules": "writes", "release_s": 0.01, "max_questions": 3}
+    office = Office(approving, resume={"store": MemoryStore()}, pool={"min_workers": 0})
+    approvals = office.plugin._now.runtime.approvals
+    assert approvals is not None
+    script = {
+        "script": """
+          for (const to of ['a', 'b', 'c', 'd']) await callTool('send', {to});
+          return 'sent'"""
+    }
+    async with office.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client)
+        asked = await raw.ask(script)
+        for _ in range(3):
+            while len(approvals.rounds):  # noqa: ASYNC110 - until a timer has run out
+                await asyncio.sleep(0)
+            asked = await raw.go_on(asked, script, ONCE)
+    assert "asked 3 questions already" in asked["error"]["message"]
+    assert office.done == ["send a", "send b", "send c"]
+
+
 def test_a_run_that_has_no_record_cannot_give_up_its_worker() -> None:
     with pytest.raises(OptionsError, match=r"approvals\.release_s needs resume"):
         Office({"rules": "writes", "release_s": 1.0})

@@ -105,15 +105,25 @@ class CallGate(RunObserver):
         self._identity = identity
         hint = NO_ANSWER_HINT if channel is not None else None
         self._decisions = decisions = CallDecisions(service, identity, hint)
-        self.questions = RunQuestions(service, context, identity, clock, decisions, channel=channel, others=others)
+        self.notes = notes if notes is not None else {}
+        """What the run wants to know on whatever instance it goes on, as texts."""
+        self.questions = RunQuestions(
+            service,
+            context,
+            identity,
+            clock,
+            decisions,
+            channel=channel,
+            others=others,
+            given=given,
+            notes=self.notes,
+        )
         """All that the run asks."""
         self._granted = False
         """Whether a grant may be kept for this run."""
         self._foresight = ahead.Foresight()
         self.given = given
         """What another instance has kept of this run."""
-        self.notes = notes if notes is not None else {}
-        """What the run wants to know on whatever instance it goes on, as texts."""
         for grant in given.run.grants if given is not None else ():
             grant_key = GrantKey(identity.caller, identity.session, identity.run_id, grant.tool, grant.version)
             self._grant(grant_key, match=grant.match, calls=grant.calls_left, expires=grant.expires, ahead=grant.ahead)

@@ -12,7 +12,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from anyio import to_thread
 from fastmcp import Context
@@ -34,7 +34,7 @@ from codecall.approvals.asking import (
 from codecall.approvals.gate.approver import call_approver
 from codecall.approvals.gate.decisions import CallDecisions
 from codecall.approvals.grants import GrantKey
-from codecall.approvals.handover import call_identity
+from codecall.approvals.handover import GivenAnswers, call_identity
 from codecall.approvals.interfaces import Approvals, RunIdentity
 from codecall.approvals.request import MAX_SHOWN_CHARS, ApprovalRequest, Decision, passed_question
 from codecall.calls.clock import OUTER_CLOCKS, all_stopped
@@ -45,6 +45,9 @@ from codecall.sandbox.clock import RunClock
 T = TypeVar("T")
 
 logger = logging.getLogger("codecall")
+
+_ASKED: Final = "asked"
+"""The note of how many questions a run has asked."""
 
 
 class RunQuestions:
@@ -58,9 +61,22 @@ class RunQuestions:
         decisions: Has the errors of calls that nobody has decided about.
         channel: The way to the person at the client; None: there is none.
         others: The way to the client for what is no form.
+        given: What another instance has kept of the run. What it waited for, or was denied, is asked again here.
+        notes: Go with the run to another instance.
     """
 
-    __slots__ = ("_asked", "_clock", "_context", "_decisions", "_identity", "_others", "_service", "_turn", "channel")
+    __slots__ = (
+        "_asked",
+        "_clock",
+        "_context",
+        "_decisions",
+        "_identity",
+        "_notes",
+        "_others",
+        "_service",
+        "_turn",
+        "channel",
+    )
 
     def __init__(
         self,
@@ -72,6 +88,8 @@ class RunQuestions:
         *,
         channel: Channel | None,
         others: Channel | None,
+        given: GivenAnswers | None,
+        notes: dict[str, str],
     ) -> None:
         self._service = service
         self._context = context
@@ -82,7 +100,9 @@ class RunQuestions:
         """The way to the person at the client."""
         self._others = others
         self._turn = asyncio.Lock()
-        self._asked = 0
+        self._notes = notes
+        again = 0 if given is None else len(given.run.questions) + len(given.run.denied)
+        self._asked = max(0, int(notes.get(_ASKED, 0)) - again)
 
     @property
     def turn(self) -> contextlib.AbstractAsyncContextManager[object]:
@@ -93,6 +113,10 @@ class RunQuestions:
     def batches(self) -> bool:
         """Whether the client takes several questions at once."""
         return self._others is not None and self._others.batches
+
+    def _count_question(self) -> None:
+        self._asked += 1
+        self._notes[_ASKED] = str(self._asked)
 
     # ------------------------------------------------------------------------------------------------- about calls
 
@@ -144,7 +168,7 @@ class RunQuestions:
         Raises:
             ApprovalRequiredError: there is none.
         """
-        self._asked += 1
+        self._count_question()
         try:
             return read(await self._wait(request, asked))
         except Unanswered as reason:
@@ -168,7 +192,7 @@ class RunQuestions:
             question = self._question(entry.name, server, asked_for)
             if question is None or self._asked >= self._service.options.max_questions:
                 return None
-            self._asked += 1
+            self._count_question()
             request = ApprovalRequest(entry.name, server, {}, 0, identity.caller, identity.run_id)
             async with self._own_turn():
                 try:
