@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from fastmcp import Context
@@ -35,6 +35,7 @@ from codecall.approvals.request import (
     Decision,
     Lifetime,
 )
+from codecall.sandbox.interfaces import CallMemory
 
 DENY: Final = "deny"
 """The choice that denies one call."""
@@ -125,13 +126,13 @@ class Channel(Protocol):
         """
         ...
 
-    def recorded(self, run_id: str, unmatched: Callable[[], Sequence[str]], is_whole: Callable[[], bool]) -> None:
+    def recorded(self, run_id: str, memory: CallMemory, *, has_worker: bool) -> None:
         """The calls of the run that asks are recorded.
 
         Args:
             run_id: The run.
-            unmatched: Gives the tools of recorded calls that the script has not made again.
-            is_whole: Whether the run can give up its worker, and make no call again.
+            memory: Has its calls.
+            has_worker: Whether it has a worker that it may give up.
         """
         ...
 
@@ -177,7 +178,7 @@ class RequestChannel:
         except MCPError as failure:
             raise Unanswered(f"the client refused the question: {failure.error.message}") from None
 
-    def recorded(self, run_id: str, unmatched: Callable[[], Sequence[str]], is_whole: Callable[[], bool]) -> None:
+    def recorded(self, run_id: str, memory: CallMemory, *, has_worker: bool) -> None:
         """The run lives as long as this connection; nobody else goes on with it."""
 
     async def ask(self, request: CreateMessageRequest | ListRootsRequest) -> object:

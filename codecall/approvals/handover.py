@@ -83,6 +83,8 @@ class WaitingRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A digest of the name and the arguments of the tool."""
     run_id: Text
     """The run; empty where there is no record of it."""
+    calls: Annotated[int, msgspec.Meta(ge=0)]
+    """How many calls its record has: with fewer, some would be made again."""
     questions: Annotated[list[OpenQuestion], msgspec.Meta(max_length=10_000)]
     denied: Annotated[list[Text], msgspec.Meta(max_length=10_000)]
     """The questions that were answered with no, which are not asked again."""

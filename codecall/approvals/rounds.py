@@ -41,6 +41,7 @@ from codecall.jsonio.decode import canonical_digest_async, sha256
 from codecall.key_value import StoreError
 from codecall.quota import NoPlace, Places, Reservation
 from codecall.sandbox.clock import RunClock
+from codecall.sandbox.interfaces import CallMemory
 
 T = TypeVar("T")
 
@@ -84,9 +85,8 @@ class RoundTripChannel:
         """What the run wants to know on whatever instance it goes on, as texts."""
         self.run_id = ""
         """The run whose record has its calls; empty where there is none."""
-        self.is_whole: Callable[[], bool] = bool
-        """Whether the run can give up its worker, and make no call again."""
-        self._unmatched: Callable[[], Sequence[str]] = tuple
+        self._memory: CallMemory | None = None
+        self._has_worker = False
         self._gates = 0
         self._clock: RunClock | None = None
         self._count = 0
@@ -99,8 +99,19 @@ class RoundTripChannel:
 
     @property
     def may_move(self) -> bool:
-        """Whether another instance may go on: a record says nothing of what runs within a call."""
-        return self._gates == 1 and all(question.identity for question in self.open.values())
+        """Whether another instance may go on: a record says nothing of what runs within a call, or is missing there."""
+        is_known = self._gates == 1 and all(question.identity for question in self.open.values())
+        return is_known and self.recorded_calls is not None
+
+    @property
+    def may_release(self) -> bool:
+        """Whether the run can give up its worker, and make no call again."""
+        return self._has_worker and self._memory is not None and self._memory.is_whole()
+
+    @property
+    def recorded_calls(self) -> int | None:
+        """How many calls are in the record; None if some are missing there."""
+        return self._memory.kept_calls() if self._memory is not None else 0
 
     def attach(self, clock: RunClock) -> bool:
         """A run asks by this channel; whether it is the first, within whose calls the others run."""
@@ -110,10 +121,10 @@ class RoundTripChannel:
             clock.on_calls = self.changed.set
         return self._gates == 1
 
-    def recorded(self, run_id: str, unmatched: Callable[[], Sequence[str]], is_whole: Callable[[], bool]) -> None:
+    def recorded(self, run_id: str, memory: CallMemory, *, has_worker: bool) -> None:
         """See `Channel`."""
         if self.may_move:
-            self.run_id, self._unmatched, self.is_whole = run_id, unmatched, is_whole
+            self.run_id, self._memory, self._has_worker = run_id, memory, has_worker
 
     async def elicit(self, message: str, schema: Mapping[str, Any], identity: str = "") -> ElicitResult:
         """See `Channel`."""
@@ -156,7 +167,7 @@ class RoundTripChannel:
         """Answer the open questions as `given` says, if the run waited for these; else the run ends."""
         self.given = None
         arrived = given.arrive(question.identity for question in self.open.values())
-        missing = self._unmatched()
+        missing = self._memory.unmatched() if self._memory is not None else ()
         for name, question in list(self.open.items()):
             if missing or not arrived:
                 question.answer.set_exception(_other_path(missing))
@@ -317,6 +328,14 @@ class RoundTrips:
             raise ToolError(f"{full}; this one has ended, and what it has done stays done") from None
         call.state = state = secrets.token_urlsafe(32)
         self._taken[state], self._waiting[state] = place, call
+        shared, is_shared = self._shared, False
+        if shared is not None and call.channel.may_move:
+            is_shared = await shared.keep(self._entry(call))
+            if not is_shared and self._waiting.pop(state, None) is not None:
+                # The entry may be there all the same: nobody learns its name.
+                self._taken.pop(state)
+                call.state = state = secrets.token_urlsafe(32)
+                self._taken[state], self._waiting[state] = place, call
         loop = asyncio.get_running_loop()
 
         def forget(*, is_kept: bool = False) -> None:
@@ -330,13 +349,12 @@ class RoundTrips:
 
         # Its own questions run out of time; what it says then is kept for a client that comes late.
         call.task.add_done_callback(lambda _: loop.call_later(KEPT_S, forget))
-        shared = self._shared
-        if shared is not None and call.channel.may_move and await shared.keep(self._entry(call)):
+        if is_shared and shared is not None:
 
             async def watch() -> None:
                 is_kept = False
                 try:
-                    async with asyncio.timeout(self._release_s if call.channel.is_whole() else None):
+                    async with asyncio.timeout(self._release_s if call.channel.may_release else None):
                         await shared.wait_until_gone(state)
                 except TimeoutError:
                     is_kept = True
@@ -353,7 +371,16 @@ class RoundTrips:
         questions = [OpenQuestion(name, question.identity) for name, question in channel.open.items()]
         grants = [MovedGrant.of(grant) for grant in self._grants.of_run(channel.run_id)]
         return WaitingRun(
-            1, call.state, call.caller, call.request, channel.run_id, questions, channel.denied, grants, channel.notes
+            1,
+            call.state,
+            call.caller,
+            call.request,
+            channel.run_id,
+            channel.recorded_calls or 0,
+            questions,
+            channel.denied,
+            grants,
+            channel.notes,
         )
 
 

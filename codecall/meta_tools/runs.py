@@ -242,7 +242,7 @@ async def run_observed(
     if gate is not None and memory is not None:
         # A run without a worker has none to give up, and one that reads the clock does something else the next time.
         stays = request.workflow or _CLOCK.search(request.script) is not None
-        gate.keep_record(memory, bool if stays else memory.is_whole)
+        gate.keep_record(memory, has_worker=not stays)
     results = None if request.whole_result else caller_results(runtime, info.caller)
     blocks = partial(_block_store, broker)
     on_plan = partial(gate.plan, broker.find) if gate is not None else None
@@ -311,7 +311,7 @@ async def _memory(
         lasts_s += asking.max_questions * asking.wait_s
     memory = RunMemory(options.resume, run_id=info.run_id, owner=info.caller, lasts_s=lasts_s, admit=broker.admit)
     if given is not None and given.run.run_id:
-        await memory.resume(given.run.run_id, already_ended=True, expects=given.expects)
+        await memory.resume(given.run.run_id, already_ended=True, expects=given.expects, at_least=given.run.calls)
         return memory
     # A task whose server was killed starts again under the same id; what it had resumed itself is in its own record.
     restarted = context.task_id is not None and await memory.resume(info.run_id, already_ended=True)

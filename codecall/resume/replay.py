@@ -88,7 +88,7 @@ class RunMemory:
         self._last_call = self._stored_calls = 0
         self._limits = RecordLimits.of_running_loop()
         self._reservation = self._limits.stored.reserve(owner, lasts_s + SLACK_S + options.ttl_s + 120)
-        self._is_whole = True
+        self._has_failed = self._has_lost = False
         self._store_failed = False
         self._not_stored_reason = ""
         """Why a part of the run is not stored although the store works."""
@@ -97,12 +97,22 @@ class RunMemory:
         """See `CallMemory.unmatched`."""
         return self._previous.unmatched()
 
+    def kept_calls(self) -> int | None:
+        """See `CallMemory.kept_calls`."""
+        is_missing = self._has_lost or self._store_failed or self._not_stored_reason
+        return None if is_missing else self._stored_calls
+
     def is_whole(self) -> bool:
         """See `CallMemory.is_whole`."""
-        return self._is_whole and not self._store_failed and not self._not_stored_reason
+        return self.kept_calls() is not None and not self._has_failed
 
     async def resume(
-        self, run_id: str, *, already_ended: bool = False, expects: Callable[[str, str], bool] | None = None
+        self,
+        run_id: str,
+        *,
+        already_ended: bool = False,
+        expects: Callable[[str, str], bool] | None = None,
+        at_least: int = 0,
     ) -> bool:
         """Answers calls from the record of that run.
 
@@ -110,6 +120,7 @@ class RunMemory:
             run_id: the earlier run; this run, if it was started before and its server was killed.
             already_ended: whether the earlier run has certainly ended; it is then resumed however it ended.
             expects: whether a call with this name and digest of its input may be made anew; None: any may.
+            at_least: calls that the record must have.
 
         Returns:
             Whether there is a record.
@@ -122,10 +133,11 @@ class RunMemory:
                 if not already_ended:
                     self._check_loaded_records()
                 header = await self._store.header(run_id) if RUN_ID.fullmatch(run_id) else None
-                if header is None and already_ended:
+                if header is None and already_ended and not at_least:
+                    self._expects = expects
                     return False
                 header = self._check_header(run_id, header, already_ended=already_ended)
-                calls = await self._store.calls(run_id, header)
+                calls = await self._store.calls(run_id, header, at_least)
                 attempt = header.attempt + 1 if run_id == self._run_id else 0
                 self._header = change(self._header, attempt=attempt, generation=header.generation + 1)
                 # A run that is started again continues as it was: without its record its calls would be made twice.
@@ -152,7 +164,8 @@ class RunMemory:
                 f"run '{run_id}' has made calls whose values are not kept", hint="Run it from its beginning."
             )
         self._expects = expects
-        self._is_whole = all(call.state in ("ok", "unknown") for call in calls)
+        self._has_failed = any(call.state == "failed" for call in calls)
+        self._has_lost = any(call.state == "lost" for call in calls)
         self._failed = Counter((call.called, call.name, call.digest) for call in calls if call.state == "failed")
         self._resumed_from = run_id
         self._previous = PreviousCalls(calls)
@@ -209,10 +222,10 @@ class RunMemory:
         if record.reused:
             call = StoredCall(state="reused", inherits=call.inherits, epochs=call.epochs)
         elif value is None:
-            self._is_whole = False
+            self._has_failed = True
             call = change(call, state="failed")
         elif reason := self._why_not_kept(value):
-            record.kept = self._is_whole = False
+            record.kept, self._has_lost = False, True
             call = change(call, state="lost")
             logger.warning("the value of a call is not kept for resumeFrom: %s", reason)
         else:
@@ -256,6 +269,8 @@ class RunMemory:
 
     def _check_header(self, run_id: str, header: RunHeader | None, *, already_ended: bool) -> RunHeader:
         """Returns the header if the run can be resumed; a run of another caller counts as missing."""
+        if header is None and already_ended:
+            raise DamagedRecord
         if header is None or header.owner != self._header.owner:
             raise ResumeError(
                 f"there is no run '{run_id[:80]}' of yours that failed within the last {self._options.ttl_s} s",

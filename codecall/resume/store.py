@@ -12,6 +12,7 @@ has ended and before the script receives its value. An entry that is read must h
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from typing import Annotated, Final, Literal
 
@@ -143,8 +144,13 @@ class RunStore:
             return None
         return header if header is not None and header.place == run_id else None
 
-    async def calls(self, run_id: str, header: RunHeader) -> list[StoredCall]:
+    async def calls(self, run_id: str, header: RunHeader, at_least: int = 0) -> list[StoredCall]:
         """Returns all calls that may answer calls of a later run.
+
+        Args:
+            run_id: the earlier run.
+            header: its header.
+            at_least: how many calls of its own its record must have.
 
         Raises:
             DamagedRecord: a part of the record is missing or was altered.
@@ -156,7 +162,7 @@ class RunStore:
             own = await self._read_until_gap(prefix)
         else:
             own = await self._read_up_to(prefix, header.last_call)
-        if len(inherited) < header.inherited or len(own) < header.stored_calls or not header.complete:
+        if len(inherited) < header.inherited or len(own) < max(header.stored_calls, at_least) or not header.complete:
             raise DamagedRecord
         last = header.last_call if header.state != "running" else max(own, default=0)
         if len(calls := merge_calls(inherited, own, last)) > MAX_CALLS:
@@ -164,12 +170,14 @@ class RunStore:
         return calls
 
     async def put_header(self, run_id: str, header: RunHeader) -> None:
-        """Writes the header of a run.
+        """Writes the header of a run. One that has not come to its end outlasts the time that it may take: it may wait
+        for a person.
 
         Raises:
             StoreError: the store failed, or did not answer in time.
         """
-        await self._put(run_id, header, self._ttl_s + 60)
+        left_s = max(0.0, header.ends - time.time()) if header.state in ("running", "cancelled") else 0.0
+        await self._put(run_id, header, self._ttl_s + 60 + left_s)
 
     async def put_call(self, run_id: str, header: RunHeader, number: int, call: StoredCall, *, lasts_s: float) -> None:
         """Writes one call; the entry outlives the header of a run that lasts `lasts_s` seconds.

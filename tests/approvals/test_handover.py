@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsFloat, TypeVar
 
 import pytest
 from fastmcp import Client
@@ -22,12 +22,15 @@ from mcp_types import ElicitResult, InputRequiredResult
 from mcp_types import ElicitResult as Said
 
 from codecall.approvals import handover
+from codecall.resume.store import COLLECTION
 from tests.approvals.conftest import ALL, DENY, ONCE, SEVERAL, Office, Person, Raw, filled_in
 from tests.loaded_python import LoadedPython
 from tests.redis_server import RedisServer
 from tests.server.test_disconnect import serving
 
 pytestmark = pytest.mark.anyio
+
+T = TypeVar("T")
 
 KEY = "a key that all instances have, of 32 characters and more"
 MODERN = "2026-07-28"
@@ -52,12 +55,47 @@ def redis(tmp_path_factory: pytest.TempPathFactory) -> Generator[RedisServer]:
     server.stop()
 
 
+class Faulty(RedisStore):
+    """A store whose writes can be made to fail: before they take effect, or after."""
+
+    def __init__(self, redis: RedisServer) -> None:
+        super().__init__(url=redis.url)
+        self.fails: Callable[[str], bool] = lambda _: False
+        """Whether a write of this collection fails."""
+        self.fails_late = False
+        self.written: list[tuple[str, str, float]] = []
+        """The collections, keys and lifetimes of what was put."""
+
+    async def _write(self, collection: str | None, write: Callable[[], Awaitable[T]]) -> T:
+        fails = self.fails(str(collection))
+        if fails and not self.fails_late:
+            raise ConnectionError
+        done = await write()
+        if fails:
+            raise ConnectionError
+        return done
+
+    async def put(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
+    ) -> None:
+        self.written.append((str(collection), key, float(ttl or 0)))
+        put = super().put
+        await self._write(collection, lambda: put(key=key, value=value, collection=collection, ttl=ttl))
+
+    async def delete(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, key: str, *, collection: str | None = None
+    ) -> bool:
+        delete = super().delete
+        return await self._write(collection, lambda: delete(key=key, collection=collection))
+
+
 class Pair:
     """Two instances, and a client of each."""
 
-    def __init__(self, offices: list[Office], clients: list[Raw]) -> None:
+    def __init__(self, offices: list[Office], clients: list[Raw], stores: list[Faulty]) -> None:
         self.one, self.two = offices
         self.at_one, self.at_two = clients
+        self.store_of_one, self.store_of_two = stores
 
     @property
     def done(self) -> list[str]:
@@ -66,15 +104,19 @@ class Pair:
 
 
 @asynccontextmanager
-async def pair(redis: RedisServer, approvals: Any = "writes", **options: Any) -> AsyncGenerator[Pair]:
+async def pair(
+    redis: RedisServer, approvals: Any = "writes", resume: dict[str, Any] | None = None, **options: Any
+) -> AsyncGenerator[Pair]:
     async with AsyncExitStack() as stack:
         offices: list[Office] = []
         clients: list[Raw] = []
+        stores: list[Faulty] = []
         for _ in range(2):
-            store = RedisStore(url=redis.url)
+            store = Faulty(redis)
             stack.push_async_callback(store.close)
             verifier = StaticTokenVerifier(tokens={"ann": {"client_id": "ann", "sub": "ann", "scopes": []}})
-            office = Office(approvals, auth=verifier, state_key=KEY, resume={"store": store}, **options)
+            recorded = {"store": store} | (resume or {})
+            office = Office(approvals, auth=verifier, state_key=KEY, resume=recorded, **options)
             served = await stack.enter_async_context(asgi_server(office.server))
             handler = Person(ONCE).answer
             client = await stack.enter_async_context(
@@ -82,7 +124,8 @@ async def pair(redis: RedisServer, approvals: Any = "writes", **options: Any) ->
             )
             offices.append(office)
             clients.append(Raw(client))
-        yield Pair(offices, clients)
+            stores.append(store)
+        yield Pair(offices, clients, stores)
 
 
 async def test_the_run_goes_on_elsewhere_and_repeats_no_call(redis: RedisServer) -> None:
@@ -282,6 +325,60 @@ async def test_a_store_that_fails_lets_nobody_go_on_twice(redis: RedisServer) ->
         finally:
             redis.thaw()
         assert (await both.at_one.go_on(asked, SCRIPT, ONCE, ONCE))["status"] == "ok"
+
+
+@pytest.mark.parametrize("gone", ["", ".0.3"])
+async def test_a_run_whose_record_is_not_all_there_makes_no_call_elsewhere(redis: RedisServer, gone: str) -> None:
+    async with pair(redis) as both:
+        asked = await both.at_one.ask(SCRIPT)
+        run_id = both.store_of_one.written[0][1]
+        assert await both.store_of_one.delete(f"{run_id}{gone}", collection=COLLECTION)
+        assert "is incomplete" in await both.at_two.go_on(asked, SCRIPT, ONCE, ONCE)
+        assert both.two.done == []
+
+
+@pytest.mark.parametrize("missing", ["failed", "quota", "lost"])
+async def test_a_run_that_is_not_recorded_waits_in_place(redis: RedisServer, missing: str) -> None:
+    few: dict[str, Any] = {"max_caller_chars": 1_024, "max_run_chars": 1_024, "max_value_chars": 1_024}
+    resume = {"quota": few, "lost": {"max_run_chars": 1}}.get(missing)
+    async with pair(redis, {"rules": "writes", "release_s": 0.01}, resume) as both:
+        both.store_of_one.fails = lambda collection: missing == "failed" and collection == COLLECTION
+        if missing == "quota":
+            await both.at_one.ask({"script": "return callTool('read', {})"})
+            both.one.done.clear()
+        asked = await both.at_one.ask(SCRIPT)
+        assert "no such call of yours" in await both.at_two.go_on(asked, SCRIPT, ONCE, ONCE)
+        assert (await both.at_one.go_on(asked, SCRIPT, ONCE, ONCE))["status"] == "ok"
+        assert (len(both.one.done), both.two.done) == (5, [])
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("number", range(1, 6))
+async def test_whatever_write_fails_no_call_is_made_twice(redis: RedisServer, number: int, is_late: bool) -> None:
+    async with pair(redis) as both:
+        writes: list[str] = []
+
+        def fails(collection: str) -> bool:
+            writes.append(collection)
+            return len(writes) == number
+
+        for store in (both.store_of_one, both.store_of_two):
+            store.fails, store.fails_late = fails, is_late
+        asked = await both.at_one.ask(SCRIPT)
+        answers = [await client.go_on(asked, SCRIPT, ONCE, ONCE) for client in (both.at_two, both.at_one, both.at_two)]
+        assert sum(isinstance(answer, dict) and answer["status"] == "ok" for answer in answers) <= 1
+        assert len(both.done) == len(set(both.done)), (writes, answers)
+        assert len(writes) >= number
+
+
+async def test_the_record_of_a_run_lasts_for_as_long_as_its_questions(redis: RedisServer) -> None:
+    async with pair(redis, {"rules": "writes", "wait_s": 7_200}, {"ttl_s": 1}) as both:
+        asked = await both.at_one.ask(SCRIPT)
+        approvals = both.one.plugin._now.runtime.approvals
+        assert approvals is not None
+        await approvals.rounds.flush()  # its server ends
+        assert min(ttl for collection, _, ttl in both.store_of_one.written if collection == COLLECTION) > 7_200
+        assert (await both.at_two.go_on(asked, SCRIPT, ONCE, ONCE))["status"] == "ok"
 
 
 async def test_an_instance_lets_go_of_a_run_that_another_goes_on_with(

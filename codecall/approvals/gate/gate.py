@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
@@ -156,11 +156,11 @@ class CallGate(RunObserver):
             in_thread(desk.forget_grants, ids)
         self._service.grants.end_run(self._identity.run_id)
 
-    def keep_record(self, memory: CallMemory, is_whole: Callable[[], bool]) -> None:
-        """The calls of the run are recorded, so that another instance can go on with it, or this one without its worker
-        where the record is whole."""
+    def keep_record(self, memory: CallMemory, *, has_worker: bool) -> None:
+        """The calls of the run are recorded, so that another instance can go on with it, or this one without its
+        worker, if it has one to give up."""
         if (channel := self.questions.channel) is not None:
-            channel.recorded(self._identity.run_id, memory.unmatched, is_whole)
+            channel.recorded(self._identity.run_id, memory, has_worker=has_worker)
 
     @property
     def identity(self) -> RunIdentity:
