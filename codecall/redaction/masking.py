@@ -19,7 +19,7 @@ from typing import Final, cast
 
 from codecall.envelopes import CallRecord
 from codecall.redaction.clean import environment_secrets, is_secret_name, looks_secret
-from codecall.redaction.patterns import CONNECTION, CREDENTIAL, MARK, PATTERNS, RedactionRule
+from codecall.redaction.patterns import CONNECTION, CREDENTIAL, MARK, PATTERNS, PatternText, RedactionRule
 
 _MARK = re.compile(rf"{MARK}-\d+")
 _RULES = [
@@ -27,7 +27,7 @@ _RULES = [
     RedactionRule(
         "bearer token of letters alone",
         "remove_file_paths",
-        re.compile(r"\b(bearer[ ]+)(?!authenti|authoriz)[\w.~+/=-]{16,4096}", re.IGNORECASE),
+        PatternText(r"\b(bearer[ ]+)(?!authenti|authoriz)[\w.~+/=-]{16,4096}", re.IGNORECASE),
         rf"\1{CREDENTIAL}",
         "Authorization header: Bearer abcdefghijklmnopqrst",
         f"Authorization header: Bearer {CREDENTIAL}",

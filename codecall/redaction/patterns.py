@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 STACK: Final = "[stack trace]"
@@ -24,17 +25,32 @@ MARK: Final = "masked-credential"
 """What stands for a credential in an input that a person or a record is shown; a number follows."""
 
 
+class PatternText(NamedTuple):
+    """A regular expression that is compiled when it is used first: importing this costs nothing then."""
+
+    text: str
+    flags: int
+
+
+_compiled: Final = lru_cache(maxsize=None)(re.compile)
+
+
 class RedactionRule(NamedTuple):
     """One thing that is removed from texts."""
 
     name: str
     option: Literal["remove_stack_traces", "remove_file_paths"]
     """The option that turns the rule off."""
-    pattern: re.Pattern[str]
+    text: PatternText
     mark: str
     """What stands in its place; may refer to groups of the pattern."""
     example: str
     expected: str
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """What it removes."""
+        return _compiled(*self.text)
 
 
 _SENSITIVE = (
@@ -79,8 +95,8 @@ _ENVIRONMENT = (
 """Names of environment variables whose values say something of this machine or its secrets."""
 
 
-def _pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    return re.compile(text, re.MULTILINE | flags)
+def _pattern(text: str, flags: int = 0) -> PatternText:
+    return PatternText(text, re.MULTILINE | flags)
 
 
 PATTERNS: Final[tuple[RedactionRule, ...]] = (
