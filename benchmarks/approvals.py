@@ -5,7 +5,8 @@
 The memory of runs that wait is what the server and its workers have for themselves (`Private` of `smaps_rollup`),
 less what they had while as many workers were idle; `workers_mb` is what these workers have, which a run keeps while it
 waits. Their processor time is that of all of them. `released_mb` is what the server and all processes below it have
-more than before, once the runs have given up their workers, which `resume` lets them do (`release_s`, here at once).
+more than before, once the runs have given up their workers, which `resume` lets them do (`release_s`, here at once);
+`released_server_mb` is the server's part. The one worker is a new one then, and smaller than one that has run scripts.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ async def measure_released(waiting: int, seconds: float, rest: float) -> dict[st
     server, plugin = create_server(
         {"rules": "destructive", "release_s": 0.01, "max_waiting": waiting},
         resume={"store": MemoryStore()},
-        pool={"min_workers": 1, "max_workers": 2},
+        pool={"min_workers": 1, "max_workers": 1},  # so that as many are there before and after
     )
     arguments = {"script": WAITING}
     async with Client(server, mode="2026-07-28", elicitation_handler=person) as client:
@@ -146,10 +147,13 @@ async def measure_released(waiting: int, seconds: float, rest: float) -> dict[st
             await asyncio.sleep(rest)
             if number:
                 memory = private_bytes(*process_group()) - figures["before"]
+                server_memory = private_bytes(os.getpid()) - figures["server_before"]
                 figures = {
                     "released": waiting,
+                    "resting_workers": figures["resting_workers"],
                     "released_workers": len(plugin.worker_pids),
                     "released_mb": round(memory / 1024 / 1024, 2),
+                    "released_server_mb": round(server_memory / 1024 / 1024, 2),
                     "released_cpu_percent": await processor_percent(plugin, seconds),
                 }
             for each in asked:
@@ -161,7 +165,11 @@ async def measure_released(waiting: int, seconds: float, rest: float) -> dict[st
                     raise ValueError(f"a run ended with {result.structured_content}")
             if not number:
                 await asyncio.sleep(rest)
-                figures["before"] = private_bytes(*process_group())
+                figures = {
+                    "before": private_bytes(*process_group()),
+                    "server_before": private_bytes(os.getpid()),
+                    "resting_workers": len(plugin.worker_pids),
+                }
     return figures
 
 
