@@ -80,12 +80,14 @@ class CompositeToolSet:
         return {name: tool.definition for name, tool in self.tools.items()}
 
     def added_to(self, tools: Sequence[Tool]) -> list[Tool]:
-        """These tools of a server, and the composite tools, annotated by what the tools they call say."""
-        known: dict[str, Tool] = {tool.name: tool for tool in tools}
-        for name in self.tools.keys() & known.keys() - self._shadowed:
+        """These tools of a server, and the composite tools, annotated by what the tools they call say. A tool with the
+        name of a composite tool is left out: whoever mounts a server does not know what names it will offer."""
+        others = [tool for tool in tools if tool.name not in self.tools]
+        known = {tool.name: tool for tool in others}
+        for name in {tool.name for tool in tools} - known.keys() - self._shadowed:
             self._shadowed.add(name)
-            logger.warning("composite tool %s is not served: the server has a tool of that name", name)
-        return [*tools, *(self._annotated(tool, known) for name, tool in self.tools.items() if name not in known)]
+            logger.warning("tool %s cannot be reached: a composite tool has its name", name)
+        return [*others, *(self._annotated(tool, known) for tool in self.tools.values())]
 
     def _annotated(self, tool: CompositeTool, known: Mapping[str, Tool]) -> CompositeTool:
         annotated = tool.annotated(self._annotations_of(tool, known))

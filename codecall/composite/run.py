@@ -14,6 +14,7 @@ import anyio
 import msgspec
 from mcp_types import ElicitResult
 
+from codecall.calls.conversion import exceeds_chars
 from codecall.composite.arguments import find_problems, render_arguments
 from codecall.composite.calls import WorkflowCalls
 from codecall.composite.definition import (
@@ -47,8 +48,8 @@ Status = Literal["completed", "failed", "skipped"]
 _LEFT: Final = "left_s"
 """The note of the seconds that a run has left."""
 
-LARGE_CHARS: Final = 256 * 1024
-"""Characters of outputs above which templates are rendered off the event loop."""
+LARGE_CHARS: Final = 32 * 1024
+"""Characters of arguments or outputs above which templates are rendered off the event loop."""
 
 
 class StepOutcome(NamedTuple):
@@ -108,6 +109,8 @@ class WorkflowRun:
             "steps": self._steps_data,
             "workflow": {**began, "name": workflow.name},
         }
+        self._has_large = exceeds_chars(params, LARGE_CHARS)
+        """Whether its arguments, or a collection, are large."""
         self._ended_early: dict[str, str] = {}
         """What became of the steps that the end of the run has ended."""
 
@@ -321,6 +324,7 @@ class WorkflowRun:
 
     async def _collection(self, step: ForEachStep) -> list[object]:
         text = await self._render(step.collection)
+        self._has_large = self._has_large or len(text) > LARGE_CHARS
         try:
             items = await _decode(text)
         except (msgspec.MsgspecError, RecursionError):
@@ -346,7 +350,7 @@ class WorkflowRun:
 
     async def _off_loop(self, work: Callable[[], T], templates: Iterable[tuple[str, str]]) -> T:
         """The result of `work`, which renders these templates: in a thread where there is much to render."""
-        if self._calls.chars > LARGE_CHARS or any(may_be_slow(text) for _, text in templates):
+        if self._has_large or self._calls.chars > LARGE_CHARS or any(may_be_slow(text) for _, text in templates):
             return await asyncio.to_thread(work)
         return work()
 

@@ -26,7 +26,13 @@ ENDLESS = "{{range 9000}}{{$x := json $.steps.big.output}}{{end}}"
 
 def flow(*steps: dict[str, Any]) -> dict[str, Any]:
     """A definition whose first step calls `big`."""
-    return {"name": "flow", "description": "A flow", "steps": [{"id": "big", "tool": "big"}, *steps]}
+    parameters = {"type": "object", "properties": {"q": {}}}
+    return {
+        "name": "flow",
+        "description": "A flow",
+        "parameters": parameters,
+        "steps": [{"id": "big", "tool": "big"}, *steps],
+    }
 
 
 def after(**fields: Any) -> dict[str, Any]:
@@ -43,6 +49,11 @@ HOSTILE = {
     "a template that loops": (
         {"text": "x" * 300_000},
         after(tool="echo", arguments={"q": ENDLESS}),
+        "TEMPLATE_ERROR",
+    ),
+    "a large argument": (
+        {"text": "x"},
+        after(tool="echo", arguments={"q": "{{print .params.q}}"}),
         "TEMPLATE_ERROR",
     ),
 }
@@ -69,8 +80,9 @@ class Watch(RunObserver):
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_work_on_large_outputs_leaves_time_for_others(name: str):
+async def test_work_on_what_is_large_leaves_time_for_others(name: str):
     answer, step, code = HOSTILE[name]
+    arguments = {"q": list(range(150_000))} if "argument" in name else {}
     stubs = Stubs()
     stubs.add("echo")
     stubs.add("big", answer=answer)
@@ -83,7 +95,7 @@ async def test_work_on_large_outputs_leaves_time_for_others(name: str):
         audit = {"watchers": [observe]}
         CodeCallPlugin.init(composite_tools=[flow(step)], audit=audit).install(stubs.server)
         async with Client(stubs.server) as client:
-            result = await client.call_tool("flow", {}, raise_on_error=False)
+            result = await client.call_tool("flow", arguments, raise_on_error=False)
     assert watch.between > OTHERS
     assert (result.structured_content or {})["code"] == code
     assert (result.structured_content or {})["steps"] == {"big": "completed", "after": "failed"}

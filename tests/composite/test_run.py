@@ -444,13 +444,20 @@ async def test_a_definition_that_is_wrong_is_not_served_and_the_log_says_so(capl
     assert [finding.tool for finding in plugin.composite_findings] == ["wrong"]
 
 
-async def test_a_tool_of_the_server_goes_first(caplog: pytest.LogCaptureFixture):
-    stubs = echo_server()
-    async with served(stubs.server, {**flow(step("a")), "name": "backend_scan"}) as client:
-        assert [tool.name for tool in await client.list_tools()].count("backend_scan") <= 1
-        result = await client.call_tool("backend_scan", {})
-    assert result.structured_content == {"count": 3, "max_severity": "high"}
-    assert "the server has a tool of that name" in caplog.text
+async def test_no_other_server_takes_the_name_of_a_composite_tool(caplog: pytest.LogCaptureFixture):
+    stubs, backend = echo_server(), FastMCP[Any]("backend")
+    stubs.server.mount(backend, namespace="backend")
+    async with served(stubs.server, {**flow(step("a")), "name": "backend_report"}) as client:
+        before = (await client.call_tool("backend_report", {})).structured_content
+        backend.tool(lambda: {"taken": True}, name="report")
+        assert (await client.call_tool("backend_report", {})).structured_content == before
+        script = "return callTool('backend_report', {})"
+        result = (await client.call_tool("codecall:execute", {"script": script})).structured_content
+        assert result is not None
+        assert result["result"] == before
+        listed = [tool.description for tool in await client.list_tools() if tool.name == "backend_report"]
+    assert len(listed) <= 1
+    assert "tool backend_report cannot be reached: a composite tool has its name" in caplog.text
 
 
 async def test_reload_reads_the_definitions_again():
