@@ -198,11 +198,12 @@ async def processor_percent(plugin: CodeCallPlugin, seconds: float) -> float:
 
 
 def private_bytes(*pids: int) -> int:
-    """Bytes that these processes share with nobody."""
+    """Bytes that these processes share with nobody; none for those that have ended."""
     total = 0
     for pid in pids:
-        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
-        total += sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Private")) * 1024
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii")
+            total += sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Private")) * 1024
     return total
 
 
@@ -210,8 +211,9 @@ def processor_s(plugin: CodeCallPlugin) -> float:
     """Seconds of processor time that this process and its workers have used."""
     ticks = 0
     for pid in (os.getpid(), *plugin.worker_pids):
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
