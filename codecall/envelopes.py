@@ -39,7 +39,7 @@ class CallRecord:
     """Counts from 1 within the script, whatever is called."""
     called: CallKind
     name: str
-    """The tool's or the prompt's name, or the URI of a resource."""
+    """The tool's or the prompt's name, or the URI of a resource, as the script wrote it."""
     input: str = "{}"
     """The beginning of its input, as JSON text; `MAX_STORED_INPUT_CHARS` characters."""
     input_chars: int = 2
@@ -56,6 +56,8 @@ class CallRecord:
     """Answered from the record of an earlier run: nothing was called."""
     kept: bool = True
     """False: its value could not be kept, so that `resumeFrom` makes it again. Says nothing where nothing is kept."""
+    read_as: str | None = None
+    """The URI under which a resource is read; None before that is known, and for all that is no resource."""
 
     epoch: int = 0
     """How often, until it was made, the script had made calls while it waited for no other: calls of the same epoch ran

@@ -129,7 +129,7 @@ class ValueFlow:
             sources = (1 << len(self._sources)) - 1
         else:
             sources = 0
-            for name in {record.name, *inherited}:
+            for name in {record.read_as or record.name, *inherited}:
                 sources |= self._source(name)
         if not sources:
             return

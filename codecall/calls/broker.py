@@ -192,16 +192,19 @@ class Broker:
         """
         return await self._translate_errors("tool", name, self._access.describe(name))
 
-    async def admit(self, kind: CallKind, name: str) -> None:
-        """Check that a call may be made, without making it; raises what the call would."""
+    async def admit(self, kind: CallKind, name: str) -> str:
+        """Check that a call may be made, without making it; raises what the call would.
+
+        Returns:
+            The name as the call would have it, which for a resource is the URI under which it is read.
+        """
         if kind == "extract":
-            return  # of no tool, so there is nothing to look up
+            return name  # of no tool, so there is nothing to look up
         if kind == "resource":
-            await self._translate_errors(kind, name, self._access.admit_resource(name))
-        elif kind == "prompt":
-            await self._translate_errors(kind, name, self._access.admit_prompt(name))
-        else:
-            await self._translate_errors("tool", name, self._access.admit(name))
+            return (await self._translate_errors(kind, name, self._access.admit_resource(name))).uri
+        if kind == "prompt":
+            return (await self._translate_errors(kind, name, self._access.admit_prompt(name))).name
+        return (await self._translate_errors("tool", name, self._access.admit(name))).name
 
     async def find(self, name: str) -> CatalogEntry | None:
         """The tool of that name, if it may be called."""
@@ -287,10 +290,11 @@ class Broker:
 
     async def _read(self, uri: str, max_bytes: int) -> str:
         resource = await self._access.admit_resource(uri)
-        entry = replace(resource.entry, name=uri, kind="resource")
+        # Rules and persons decide about what is read, whatever spelling of it the script has found.
+        entry = replace(resource.entry, name=resource.uri, kind="resource")
         check_nesting(entry)
         if self._gate is not None:
-            await self._gate(entry, {"uri": uri}, None)
+            await self._gate(entry, {"uri": resource.uri}, None)
         request = self._server.read_resource(resource.uri, version=_version(resource.version))
         result: ResourceResult = await self._result(request, entry, {})
         blocks = self._blocks_for(any(isinstance(item.content, bytes) for item in result.contents))

@@ -55,8 +55,9 @@ MAX_CONCURRENT_LOADS: Final = 4
 ENTRY_OVERHEAD: Final = 512
 """Characters that each entry in a store counts besides its value, so that many small entries have a limit too."""
 
-CheckAccess = Callable[[CallKind, str], Awaitable[None]]
-"""Checks whether the caller may make a call now; raises the error of that call if not."""
+CheckAccess = Callable[[CallKind, str], Awaitable[str]]
+"""Checks whether the caller may make a call now, and gives the name of what it reaches; raises the error of that call
+if not."""
 
 
 class RunMemory:
@@ -193,7 +194,8 @@ class RunMemory:
             ),
         )
         if match.value is not None:
-            await self._admit(record.called, record.name)
+            name = await self._admit(record.called, record.name)
+            record.read_as = name if record.called == "resource" else None
         return match.value
 
     def _check_path(self, record: CallRecord, digest: str, expects: Callable[[str, str], bool]) -> None:

@@ -345,8 +345,9 @@ class Run:
     def __init__(self, store: Any, run_id: str, *, lasts_s: float = 60, allowed: bool = True) -> None:
         options = ResumeOptions(store=store)
 
-        async def admit(_called: CallKind, _name: str) -> None:
+        async def admit(_called: CallKind, name: str) -> str:
             assert allowed
+            return name
 
         self.memory = RunMemory(options, run_id=run_id, owner="ann", lasts_s=lasts_s, admit=admit)
         self._number = 0

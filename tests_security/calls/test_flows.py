@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from fastmcp import Client
+from key_value.aio.stores.memory import MemoryStore
 
 from codecall.approvals import flows
 from codecall.approvals.flows import MAX_COMPARED_CHARS, MAX_FOLLOWED_CHARS
 from tests.approvals.conftest import run
-from tests.approvals.test_flows import DENIED, Servers
+from tests.approvals.test_flows import DENIED, SECRET, Servers
 
 pytestmark = pytest.mark.anyio
 
@@ -115,6 +116,28 @@ async def test_deep_and_wide_values_are_followed_or_count_as_carried(value: Any)
       const body = mail.subject;
       {POST}"""
     assert (await servers.execute(script))["result"] == "FLOW_DENIED"
+
+
+@pytest.mark.parametrize("uri", ["mail://inbox", "MAIL://inbox", " mail://inbox"])
+async def test_a_resource_is_the_same_source_and_target_however_a_script_spells_it(uri: str) -> None:
+    rules = [
+        {"from": "mail:*", "to": "http:*", "action": "deny"},
+        {"from": "notes:*", "to": "mail:*", "action": "deny"},
+    ]
+    servers = Servers(rules, resume={"store": MemoryStore()})
+    servers.server.resource("mail://inbox")(lambda: f"{SECRET} {uri}")
+    servers.server.tool(lambda: uri, name="notes:where")
+    body = f"const body = await readResource({json.dumps(uri)});"
+    async with Client(servers.server) as client:
+        first = await run(client, f"{body} {POST}")
+        assert first["result"] == "FLOW_DENIED"
+        # Answered from the record of an earlier run it is the same.
+        failed = await run(client, f"{body} throw new Error('later')")
+        again = await run(client, f"{body} {POST}", resumeFrom=failed["runId"])
+        assert (again["result"], len(again["resumed"]["calls"])) == ("FLOW_DENIED", 1)
+        target = "try { await readResource(await callTool('notes:where', {})) } catch (error) { return error.code }"
+        assert (await run(client, target))["result"] == "FLOW_DENIED"
+    assert servers.sent == []
 
 
 async def test_a_name_of_a_source_cannot_speak_for_us() -> None:

@@ -187,6 +187,8 @@ class CallGate(RunObserver):
             ApprovalDeniedError: a person does.
             ApprovalRequiredError: nobody can be asked, or nobody answers.
         """
+        if entry.kind == "resource" and (record := self._decisions.record) is not None:
+            record.read_as = entry.name
         # Resources and prompts are only read; what is sent along with the request for them is a flow all the same.
         sent = arguments if resolved is None else resolved.arguments
         ruling = await self._service.rules.ruling(entry, sent) if entry.kind == "tool" else NO_RULE
