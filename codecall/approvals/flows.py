@@ -13,11 +13,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple, cast
 from urllib.parse import unquote
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
+from anyio.lowlevel import RunVar
 
 from codecall.approvals.options import ApprovalAction, FlowRule
 from codecall.catalog.entries import CatalogEntry
@@ -36,6 +40,9 @@ MAX_COMPARED_CHARS: Final = 4 * 1024 * 1024
 
 MAX_FINGERPRINTS: Final = 200_000
 """Most fingerprints of one run."""
+
+MAX_COMPARING_THREADS: Final = 2
+"""Threads of one event loop that compare at a time, apart from those in which tools run: these may hold all theirs."""
 
 _WINDOW: Final = 64 * 1024
 
@@ -107,7 +114,7 @@ class ValueFlow:
         """The windows of the script, once they are needed."""
         self._sources: list[str] = []
         """Names of what has given values; a set of them is an integer, with a bit for each."""
-        self._pending: list[tuple[str, int]] = []
+        self._pending: deque[tuple[str, int]] = deque()
         """Values of which no fingerprints have been taken yet, as JSON, with their sources."""
         self._chars = 0
         self._seen: dict[int, int] = {}
@@ -120,17 +127,18 @@ class ValueFlow:
         """The sources that runs inside of calls have followed, by the number of the call."""
         self._compared = 0
         self._turn = asyncio.Lock()
+        self._in_thread = threading.Lock()
+        """Held by the thread that compares: it may go on after the call that it does so for was given up."""
 
     def note(self, record: CallRecord, value: str) -> None:
         """Follow the value of a call from now on, which a script is about to get."""
-        inherited = self._inherited.pop(record.number, set[str]())
+        names = {record.read_as or record.name, *self._inherited.pop(record.number, ())}
         if record.called == "extract":
-            # A model has made it of what it was given, which may be anything that the script has.
-            sources = (1 << len(self._sources)) - 1
-        else:
-            sources = 0
-            for name in {record.read_as or record.name, *inherited}:
-                sources |= self._source(name)
+            # A model has made it of what it was given, which may be anything that the script has, or was given.
+            names = self._all_sources()
+        sources = 0
+        for name in names:
+            sources |= self._source(name)
         if not sources:
             return
         if self._chars + len(value) > MAX_FOLLOWED_CHARS:
@@ -150,6 +158,10 @@ class ValueFlow:
             outer._inherited.setdefault(call, set()).add(name)
         return 1 << self._sources.index(name)
 
+    def _all_sources(self) -> set[str]:
+        """What has given values to this run, and to those outside of it."""
+        return {*self._sources, *(self._outer[0]._all_sources() if self._outer is not None else ())}
+
     async def ruling(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> FlowRuling:
         """What the rules say of a call with these arguments."""
         if not self._rules.concern(entry.name):
@@ -161,8 +173,8 @@ class ValueFlow:
         carried: list[str] = []
         if self._sources:
             async with self._turn:
-                pending, self._pending = self._pending, []
-                found = self._lost | await to_thread.run_sync(self._compare, pending, entry, arguments)
+                compare = partial(self._compare, entry, arguments)
+                found = self._lost | await to_thread.run_sync(compare, limiter=comparing_threads())
             carried = [name for place, name in enumerate(self._sources) if found >> place & 1]
         if self._outer is not None:
             carried += [name for name in await self._outer[0]._carried(entry, arguments) if name not in carried]
@@ -170,10 +182,16 @@ class ValueFlow:
 
     # ------------------------------------------------------------------------------------------- in a thread
 
-    def _compare(self, pending: Sequence[tuple[str, int]], entry: CatalogEntry, arguments: Mapping[str, object]) -> int:
+    def _compare(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> int:
+        with self._in_thread:
+            # A value waits until its fingerprints have been taken: the call may be given up before this begins.
+            while self._pending:
+                self._take_fingerprints(*self._pending[0])
+                self._pending.popleft()
+            return self._found(entry, arguments)
+
+    def _found(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> int:
         """The sources of what these arguments carry."""
-        for value, sources in pending:
-            self._take_fingerprints(value, sources)
         everything = (1 << len(self._sources)) - 1
         if self._compared > MAX_COMPARED_CHARS:
             return everything
@@ -271,6 +289,17 @@ class _Texts:
         if chars >= BLOCK and len(parts) > 1:
             self.containers.append(fingerprint)
         return fingerprint, chars
+
+
+# One limiter an event loop, as AnyIO keeps its own.
+_comparing: Final[RunVar[CapacityLimiter]] = RunVar("codecall_comparisons")
+
+
+def comparing_threads() -> CapacityLimiter:
+    """The threads of this event loop that compare."""
+    if (limiter := _comparing.get(None)) is None:
+        _comparing.set(limiter := CapacityLimiter(MAX_COMPARING_THREADS))
+    return limiter
 
 
 def _scalar(value: object) -> str:

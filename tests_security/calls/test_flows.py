@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,10 @@ from fastmcp import Client
 from key_value.aio.stores.memory import MemoryStore
 
 from codecall.approvals import flows
-from codecall.approvals.flows import MAX_COMPARED_CHARS, MAX_FOLLOWED_CHARS
+from codecall.approvals.flows import MAX_COMPARED_CHARS, MAX_COMPARING_THREADS, MAX_FOLLOWED_CHARS, FlowRules, ValueFlow
+from codecall.approvals.options import FlowRule
+from codecall.catalog.entries import CatalogEntry
+from codecall.envelopes import CallRecord
 from tests.approvals.conftest import run
 from tests.approvals.test_flows import DENIED, SECRET, Servers
 
@@ -138,6 +143,57 @@ async def test_a_resource_is_the_same_source_and_target_however_a_script_spells_
         target = "try { await readResource(await callTool('notes:where', {})) } catch (error) { return error.code }"
         assert (await run(client, target))["result"] == "FLOW_DENIED"
     assert servers.sent == []
+
+
+SHORTEN = """/*
+---
+name: shorten
+description: Shorten a text and post it.
+parameters: {type: object, properties: {text: {type: string}}, required: [text]}
+---
+*/
+const body = await extract(codecallContext.text, 'string');
+"""
+
+
+@pytest.mark.parametrize("end", ["return callTool('http:post', {body});", "return body;"])
+async def test_extract_within_a_tool_washes_nothing_of_the_run_outside(tmp_path: Path, end: str) -> None:
+    (tmp_path / "shorten.js").write_text(SHORTEN + end, encoding="utf-8")
+    servers = Servers(DENIED, extract=True, composite_tools=[str(tmp_path)])
+
+    async def model(*_: object) -> str:
+        return '"Something short about Friday"'
+
+    script = """
+      const mail = await callTool('mail:read', {});
+      const body = await callTool('shorten', {text: mail.subject});
+      return callTool('http:post', {body})"""
+    async with Client(servers.server, sampling_handler=model) as client:
+        failed = await run(client, script)
+    assert "may not be given what mail:read returned" in failed["error"]["message"]
+    assert servers.sent == []
+
+
+async def test_a_value_is_followed_though_the_first_call_that_it_was_compared_with_was_given_up() -> None:
+    post = CatalogEntry("http:post", app_id="", description="", input_schema={})
+    flow = ValueFlow(FlowRules([FlowRule.model_validate(rule) for rule in DENIED]), "")
+    flow.note(CallRecord(1, "tool", "mail:read"), json.dumps([SECRET, "x" * (MAX_FOLLOWED_CHARS // 2)]))
+    arguments = {"body": "nothing of that"}
+    threads = flows.comparing_threads()
+    for _ in range(MAX_COMPARING_THREADS):
+        threads.acquire_on_behalf_of_nowait(object())
+    before = asyncio.create_task(flow.ruling(post, arguments))
+    while not threads.statistics().tasks_waiting:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0)
+    before.cancel()
+    await asyncio.wait({before})
+    threads.total_tokens += 1
+    within = asyncio.create_task(flow.ruling(post, arguments))
+    while threads.available_tokens > 0:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    within.cancel()
+    rulings = [await flow.ruling(post, {"body": body}) for body in (SECRET, "nothing of that")]
+    assert [ruling.action for ruling in rulings] == ["deny", "allow"]
 
 
 async def test_a_name_of_a_source_cannot_speak_for_us() -> None:
