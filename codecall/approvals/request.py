@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self, cast
 
 from codecall.calls.conversion import exceeds_chars
+from codecall.catalog.entries import CatalogEntry
 from codecall.errors import CallKind
 from codecall.globs import display_name
 from codecall.jsonio.decode import canonical_digest, sha256
@@ -243,9 +244,10 @@ def source_names(sources: Sequence[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def schema_version(
-    name: str, version: str | None, schema: Mapping[str, object], description: str, sources: Sequence[str] = ()
-) -> str:
-    """What a grant is bound to besides a tool's name: a tool that has changed, or that is given what other tools have
-    returned, needs to be asked for again."""
-    return sha256(json.dumps([name, version, schema, description, sorted(sources)], sort_keys=True, default=str))
+def entry_version(entry: CatalogEntry, sources: Sequence[str] = ()) -> str:
+    """What a question and a grant are bound to besides a tool's name: whose it is, and what it says of itself. One that
+    has changed, or that is given what other tools have returned, needs to be asked for again. Takes a while for a large
+    schema."""
+    told = (entry.version, entry.input_schema, entry.description, entry.annotations)
+    parts = [entry.kind, entry.name, entry.server, entry.app_id, *told, sorted(sources)]
+    return sha256(json.dumps(parts, sort_keys=True, default=str))

@@ -98,9 +98,9 @@ EVENTS: Final = (
     EventSpec(
         "codecall.approval",
         "A call that a rule asks a person for, or denies, was decided. `number` is the call's in its run; `decision` "
-        "is allowed, denied, stopped or unanswered; `by` is rule, flow, grant, approver or client; `rule` and `flow` "
-        "are numbers of rules, `sources` the tools whose values the input carried, where a rule of flows says so, "
-        "`scope` what was allowed (once, calls, input), `calls` how many, and `grant` the id of the grant that was "
+        "is allowed, denied, stopped, unanswered or changed; `by` is rule, flow, grant, approver or client; `rule` and "
+        "`flow` are numbers of rules, `sources` the tools whose values the input carried, where a rule of flows says "
+        "so, `scope` what was allowed (once, calls, input), `calls` how many, and `grant` the id of the grant that was "
         "made or used.",
         ("number", "name", "decision", "by", "rule", "flow", "sources", "scope", "calls", "grant"),
     ),

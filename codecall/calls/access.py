@@ -84,6 +84,10 @@ class ToolLookup(Protocol):
         """The namespaces of the usable tools."""
         ...
 
+    def anew(self) -> ToolLookup:
+        """The same, reading what there is from now on."""
+        ...
+
 
 class ComponentLookup(Protocol):
     """The part of the catalog of resources and prompts that the rules need; `ComponentView` has it."""
@@ -100,6 +104,10 @@ class ComponentLookup(Protocol):
         """Names like this one among the usable components of these kinds, best first."""
         ...
 
+    def anew(self) -> ComponentLookup:
+        """The same, reading what there is from now on."""
+        ...
+
 
 class AccessPolicy:
     """The rules for one request.
@@ -114,7 +122,8 @@ class AccessPolicy:
     def __init__(
         self, view: ToolLookup, allowed_tools: Sequence[str] | None, components: ComponentLookup | None = None
     ) -> None:
-        self._view = view
+        self.view = view
+        """The tools this caller can see."""
         self._components = components
         self._allowed = None if allowed_tools is None else AllowedTools(tuple(allowed_tools), Patterns(allowed_tools))
         self._templates = frozenset(name for name in allowed_tools or () if "{" in name)
@@ -123,7 +132,12 @@ class AccessPolicy:
     async def prepare(self) -> None:
         """Make the view read and keep its listing, if any name could pass the rules."""
         if self._allowed is None or self._allowed.entries:
-            await self._view.exists("")
+            await self.view.exists("")
+
+    def refresh(self) -> None:
+        """Look up names in what there is from now on."""
+        self.view = self.view.anew()
+        self._components = self._components.anew() if self._components is not None else None
 
     async def admit(self, name: str, *, suggest: bool = True) -> CatalogEntry:
         """The tool of that name.
@@ -139,10 +153,10 @@ class AccessPolicy:
         """
         request = AccessRequest("tool", name)
         self._check(request)
-        entry = await self._view.find(name)
+        entry = await self.view.find(name)
         if entry is not None:
             return entry
-        if await self._view.exists(name):
+        if await self.view.exists(name):
             raise BY_CATALOG["visible"](request, ())
         raise await self.not_found("tool", name, suggest=suggest)
 
@@ -187,17 +201,17 @@ class AccessPolicy:
         request, kinds = AccessRequest(called, name), _SUGGESTION_KINDS.get(called)
         suggestions: Sequence[str] = ()
         if suggest and kinds is None and name not in LISTING_WORDS:
-            suggestions = await self._view.suggest(name)
+            suggestions = await self.view.suggest(name)
         elif suggest and kinds is not None and self._components is not None:
             suggestions = await self._components.suggest(name, kinds)
         usable = [other for other in suggestions if self._refusal(AccessRequest(called, other)) is None]
         error = BY_CATALOG["absent"](request, usable)
         if called == "tool":
             if suggest and name in LISTING_WORDS:
-                namespaces = await self._view.namespaces()
+                namespaces = await self.view.namespaces()
                 error.hint = listing_hint(await asyncio.to_thread(namespaces.names, self.permits), display_name)
             other = await self._of_another_kind(name) if suggest else ""
-            error.hint = " ".join(filter(None, [other, *self._view.unlisted(name), error.hint])) or None
+            error.hint = " ".join(filter(None, [other, *self.view.unlisted(name), error.hint])) or None
         return error
 
     async def _of_another_kind(self, name: str) -> str:
@@ -217,12 +231,12 @@ class AccessPolicy:
 
     async def find_usable(self, name: str) -> tuple[CatalogEntry, object] | None:
         """The tool of that name, and the server's tool that a call reaches; None for names that `admit` refuses."""
-        entry = await self._view.find(name) if self.permits(name) else None
-        return None if entry is None else (entry, await self._view.server_tool(name))
+        entry = await self.view.find(name) if self.permits(name) else None
+        return None if entry is None else (entry, await self.view.server_tool(name))
 
     async def describe(self, name: str) -> JsonObject | None:
         """The tool as `getTool(name)` returns it; None for every name that `admit` refuses."""
-        return None if self._refusal(AccessRequest("tool", name)) is not None else await self._view.describe(name)
+        return None if self._refusal(AccessRequest("tool", name)) is not None else await self.view.describe(name)
 
     def _check(self, request: AccessRequest, *, check_allowed: bool = True) -> None:
         """Raise the error of the first rule that refuses the name; without `check_allowed`, ignore `allowedTools`."""
@@ -242,12 +256,10 @@ class RequestNamespaces:
     """Looks up namespaces of tools and their members for one request.
 
     Args:
-        view: the tools this caller can see.
-        access: the rules that say which of them may be called.
+        access: the tools this caller can see, and the rules that say which of them may be called.
     """
 
-    def __init__(self, view: ToolLookup, access: AccessPolicy) -> None:
-        self._view = view
+    def __init__(self, access: AccessPolicy) -> None:
         self._access = access
         self._namespace_lookup: NamespaceLookup | None = None
         """Created when a script looks up a namespace: most scripts use none."""
@@ -261,41 +273,41 @@ class RequestNamespaces:
 
     async def namespace(self, path: str) -> dict[str, object]:
         """Whether a namespace exists, and its first members. See `ToolBroker.namespace`."""
-        namespaces = await self._view.namespaces()
+        namespaces = await self._access.view.namespaces()
         # Globs are compared with up to a thousand names.
         found = await asyncio.to_thread(self._lookup.namespace, namespaces, path)
         if "members" not in found and await self._look_again(path):
-            namespaces = await self._view.namespaces()
+            namespaces = await self._access.view.namespaces()
             found = await asyncio.to_thread(self._lookup.namespace, namespaces, path)
         if path and not (found.get("members") or found.get("tools")) and self._suggestions < MAX_SUGGESTIONS:
             self._suggestions += 1
-            similar = [name for name in await self._view.suggest(path) if self._access.permits(name)]
+            similar = [name for name in await self._access.view.suggest(path) if self._access.permits(name)]
             found["tools"] = [name for name in similar if not namespaces.reads_as_another(name)]
-        if "members" not in found and (unlisted := self._view.unlisted(f"{path}_")):
+        if "members" not in found and (unlisted := self._access.view.unlisted(f"{path}_")):
             found["unlisted"] = unlisted
         return found
 
     async def member(self, path: str, member: str) -> dict[str, object]:
         """The tool or namespace that `path.member` names. See `ToolBroker.member`."""
-        exists = not path and await self._view.find(member) is not None
+        exists = not path and await self._access.view.find(member) is not None
         if exists:
             return {"tool": member}
-        namespaces = await self._view.namespaces()
+        namespaces = await self._access.view.namespaces()
         result = await asyncio.to_thread(self._lookup.member, namespaces, path, member)
         if path and result.missing and await self._look_again(f"{path}_{member}".replace(".", "_")):
-            namespaces = await self._view.namespaces()
+            namespaces = await self._access.view.namespaces()
             result = await asyncio.to_thread(self._lookup.member, namespaces, path, member)
         return result.as_dict()
 
     async def _look_again(self, name: str) -> bool:
-        return self._access.permits(name) and await self._view.look_again(name)
+        return self._access.permits(name) and await self._access.view.look_again(name)
 
     def missing_tool_error(self, name: str) -> CodeCallError | None:
         """The error for a name that a namespace gave for a tool it does not have; None for other names."""
         missing = self._namespace_lookup.missing(name) if self._namespace_lookup is not None else None
         if missing is None:
             return None
-        unlisted = self._view.unlisted(name.replace(".", "_"))
+        unlisted = self._access.view.unlisted(name.replace(".", "_"))
         hint = " ".join([*unlisted, missing.hint or "codecall:search finds tools by what they do."])
         return ToolNotFoundError(missing.message, tool_name=display_name(name), hint=hint)
 

@@ -16,6 +16,7 @@ import logging
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar, cast
 
 import anyio
@@ -45,7 +46,14 @@ from codecall.calls.preflight import CallPreflight
 from codecall.calls.repetitions import without_repetitions
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.concurrency import abandon
-from codecall.errors import CallKind, CodeCallError, InvalidInputError, ToolCallError, ToolTimeoutError
+from codecall.errors import (
+    CallKind,
+    CodeCallError,
+    InputRequiredError,
+    InvalidInputError,
+    ToolCallError,
+    ToolTimeoutError,
+)
 from codecall.fastmcp_errors import log_unexpected
 from codecall.globs import call_kind, display_name, entry_label
 from codecall.options import SanitizationOptions
@@ -63,7 +71,10 @@ T = TypeVar("T")
 AnswerQuestions = Callable[[CatalogEntry, InputRequiredResult], Awaitable[InputResponses | None]]
 """Gives a person's answers to the questions of a tool; None if there are none."""
 
-Gate = Callable[[CatalogEntry, Mapping[str, object], ResolvedInput | None], Awaitable[None]]
+LookAgain = Callable[[], Awaitable[CatalogEntry | None]]
+"""Gives what is called as it is now; None if it may be called no longer."""
+
+Gate = Callable[[CatalogEntry, Mapping[str, object], ResolvedInput | None, LookAgain], Awaitable[None]]
 """Is given what is called, the input as a script wrote it, and that with the content of blocks, if it may have some."""
 
 MAX_ROUNDS: Final = 10
@@ -127,7 +138,7 @@ class Broker:
     ) -> None:
         self._server = context.fastmcp
         self._access = AccessPolicy(view, allowed_tools, components if self.reads_components else None)
-        self._namespaces = RequestNamespaces(view, self._access)
+        self._namespaces = RequestNamespaces(self._access)
         self._timeout_ms = tool_call_timeout_ms
         self._max_value_bytes = max_value_bytes
         self._failures = FailureTranslator(sanitization)
@@ -147,6 +158,11 @@ class Broker:
     async def prepare(self) -> None:
         """Read in advance what this caller can see, which the first call needs."""
         await self._access.prepare()
+
+    def refresh(self) -> None:
+        """Look up names in what there is from now on, since time has passed that is not the run's."""
+        self._access.refresh()
+        self._wrapped_tools.clear()
 
     async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
         """Call a tool and return its value as JSON text; `null` for a tool that returns nothing.
@@ -276,7 +292,8 @@ class Broker:
         else:
             resolved = ResolvedInput(arguments, arguments)
         if self._gate is not None:
-            await self._gate(entry, arguments, resolved)
+            again = partial(self._look_again, partial(self._access.admit, name, suggest=False))
+            await self._gate(entry, arguments, resolved, again)
         arguments = resolved.arguments
         # The version that was listed is the one that is called: left open, FastMCP looks for another where the highest
         # is disabled, and finds the listing in which this plugin hides the tools.
@@ -294,7 +311,18 @@ class Broker:
         entry = replace(resource.entry, name=resource.uri, kind="resource")
         check_nesting(entry)
         if self._gate is not None:
-            await self._gate(entry, {"uri": resource.uri}, None)
+
+            async def find() -> CatalogEntry | None:
+                now = await self._access.admit_resource(uri)
+                # By the same template, if it is of one.
+                same = (now.uri, now.entry.kind, now.entry.name) == (
+                    resource.uri,
+                    resource.entry.kind,
+                    resource.entry.name,
+                )
+                return replace(now.entry, name=resource.uri, kind="resource") if same else None
+
+            await self._gate(entry, {"uri": resource.uri}, None, partial(self._look_again, find))
         request = self._server.read_resource(resource.uri, version=_version(resource.version))
         result: ResourceResult = await self._result(request, entry, {})
         blocks = self._blocks_for(any(isinstance(item.content, bytes) for item in result.contents))
@@ -305,12 +333,21 @@ class Broker:
         self.used_components.add(("prompt", name))
         check_nesting(entry)
         if self._gate is not None:
-            await self._gate(entry, arguments, None)
+            again = partial(self._look_again, partial(self._access.admit_prompt, name))
+            await self._gate(entry, arguments, None, again)
         texts = {key: value if isinstance(value, str) else _json(value) for key, value in arguments.items()}
         request = self._server.render_prompt(entry.name, texts, version=_version(entry.version))
         result: PromptResult = await self._result(request, entry, texts)
         blocks = self._blocks_for(has_others_than_texts([message.content for message in result.messages]))
         return await self._value_json(prompt_json(result, max_bytes, blocks), entry, max_bytes)
+
+    async def _look_again(self, find: LookAgain) -> CatalogEntry | None:
+        """What is called as it is now; None if it may be called no longer."""
+        self.refresh()
+        try:
+            return await find()
+        except CodeCallError:
+            return None
 
     async def _tool_json(self, result: ToolResult, entry: CatalogEntry, wrapped: bool, max_bytes: int) -> str:
         """The value of a tool's result as JSON text; keeps its blocks. See `to_json`."""
@@ -406,6 +443,13 @@ class Broker:
             answers = await questions(entry, asked)
             if answers is None:
                 break
+            now = await self._look_again(partial(self._access.admit, entry.name, suggest=False))
+            if now is None or (now.server, now.version) != (entry.server, entry.version):
+                raise InputRequiredError(
+                    f"{entry_label(entry)} was not called again with the answers to its questions: it is another now",
+                    tool_name=entry.name,
+                    hint="Look up what it is now, then make the call again.",
+                )
             again = call_tool(
                 self._server, entry.name, dict(arguments), _version(entry.version), (answers, asked.request_state)
             )

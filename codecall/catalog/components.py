@@ -68,6 +68,10 @@ class ComponentView:
         self._declared_uris: DeclaredUris | None = None
         self._entries: dict[tuple[Kind, str], CatalogEntry | None] = {}
 
+    def anew(self) -> ComponentView:
+        """Returns the same view before it has read anything: it shows what there is from now on."""
+        return ComponentView(self._server, self._visibility)
+
     async def entries(self, kinds: Collection[Kind]) -> list[CatalogEntry]:
         """Returns all entries of these kinds that may be used: by kind as in `COMPONENT_KINDS`, then in FastMCP's
         order."""

@@ -96,6 +96,13 @@ class CatalogView:
         view._only, view._included, view._found_entries = names, {}, {}
         return view
 
+    def anew(self) -> CatalogView:
+        """Returns the same view before it has read anything: it shows what there is from now on."""
+        view = copy(self)
+        view._reading_lock, view._listing = asyncio.Lock(), None
+        view._included, view._found_entries = {}, {}
+        return view
+
     async def find(self, name: str) -> CatalogEntry | None:
         """Finds the tool of exactly that name; None when there is none that this caller and CodeCall may use."""
         if name not in self._found_entries:

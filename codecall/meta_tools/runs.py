@@ -239,6 +239,8 @@ async def run_observed(
             details = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}
             runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: details)
         raise
+    if gate is not None:
+        gate.questions.on_waited = broker.refresh
     if gate is not None and memory is not None:
         # A run without a worker has none to give up, and one that reads the clock does something else the next time.
         stays = request.workflow or _CLOCK.search(request.script) is not None

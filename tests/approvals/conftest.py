@@ -141,3 +141,16 @@ class Person:
         if answer in ("cancel", "decline"):
             return ElicitResult(action=answer)
         return ElicitResult(action="accept", content=filled_in(answer))
+
+
+class Meddler(Person):
+    """Answers, after something else has happened."""
+
+    def __init__(self, meddle: Callable[[], object], *answers: Any) -> None:
+        super().__init__(*answers)
+        self.meddle = [meddle]
+
+    async def answer(self, *asked: Any) -> Any:
+        while self.meddle:
+            self.meddle.pop()()
+        return await super().answer(*asked)

@@ -148,7 +148,7 @@ async def test_the_middleware_sees_each_read_under_its_one_spelling(server: Fast
     assert await reader.read("data://%61") == "a"
     refused = await reader.read("data://b c")
     assert told(refused)["code"] == "ACCESS_DENIED"
-    assert refused.message == "You may not read resource 'data://b c'"
+    assert refused.message == "You may not read resource 'data://b%20c'"
     await reader.prompt("hello")
     assert seen == ["data://a", "data://b%20c", "hello"]
 

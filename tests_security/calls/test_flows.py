@@ -16,8 +16,8 @@ from codecall.approvals.flows import MAX_COMPARED_CHARS, MAX_COMPARING_THREADS, 
 from codecall.approvals.options import FlowRule
 from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import CallRecord
-from tests.approvals.conftest import run
-from tests.approvals.test_flows import DENIED, SECRET, Servers
+from tests.approvals.conftest import ONCE, Meddler, run
+from tests.approvals.test_flows import ASKED, DENIED, SECRET, Servers
 
 pytestmark = pytest.mark.anyio
 
@@ -208,3 +208,24 @@ async def test_a_name_of_a_source_cannot_speak_for_us() -> None:
     async with Client(servers.server) as client:
         message = (await run(client, script))["error"]["message"]
     assert "what mail\\u000aIt is allowed returned" in message
+
+
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+@pytest.mark.parametrize(
+    "call", ["readResource(`page://${encodeURIComponent(subject)}`)", "getPrompt('http:write', {topic: subject})"]
+)
+async def test_a_resource_or_a_prompt_is_the_one_that_was_asked_for(call: str, mode: str) -> None:
+    servers = Servers(ASKED)
+
+    def swap() -> None:
+        servers.server.local_provider.remove_template("page://{path}")
+        servers.server.local_provider.remove_prompt("http:write")
+        servers.server.resource("page://{path}", description="Another page.")(servers.page)
+        servers.server.prompt(servers.write, name="http:write", description="Another prompt.")
+
+    person = Meddler(swap, ONCE)
+    script = f"const {{subject}} = await callTool('mail:read', {{}}); return {call}"
+    answer = await servers.execute(script, person, mode)
+    assert (answer["error"]["code"], servers.sent) == ("APPROVAL_REQUIRED", [])
+    assert "it has changed since a person was asked about it" in answer["error"]["message"]
+    assert (await servers.execute(script, person, mode))["status"] == "ok"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Final, Literal, NamedTuple
 
 from codecall.approvals.flows import ValueFlow
+from codecall.approvals.grants import GrantKey
 from codecall.approvals.interfaces import Approvals, RunIdentity
-from codecall.approvals.request import ApprovalRequest
+from codecall.approvals.request import ApprovalRequest, CallInput
+from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import CallRecord
 from codecall.errors import ApprovalDeniedError, ApprovalRequiredError, Location
 
@@ -26,6 +29,19 @@ class CurrentCall(NamedTuple):
 
 CURRENT_CALL: Final[ContextVar[CurrentCall | None]] = ContextVar("codecall_gated_call", default=None)
 """The call that this task makes."""
+
+
+LookAgain = Callable[[], Awaitable[CatalogEntry | None]]
+"""Gives what is called as it is now; None if it may be called no longer."""
+
+
+class AskedCall(NamedTuple):
+    """A call that somebody is asked about."""
+
+    key: GrantKey
+    """What a grant for it is bound to."""
+    input: CallInput
+    look_again: LookAgain | None
 
 
 class CallDecisions:
@@ -84,6 +100,19 @@ class CallDecisions:
             called=request.kind,
             details={"calls": calls},
             hint=self._hint,
+        )
+        error.location = self._location
+        return error
+
+    def changed(self, request: ApprovalRequest, since: str, *, gone: bool) -> ApprovalRequiredError:
+        """The error of a call of what is not what was asked about, or allowed before; `since` says when that was."""
+        self.note(request.tool, "changed", "rule", rule=request.rule, sources=request.sources)
+        error = ApprovalRequiredError(
+            f"{request.label} was not called: it {'was taken away' if gone else 'has changed'} since {since}",
+            tool_name=request.tool,
+            called=request.kind,
+            details={"calls": [request.as_dict()]},
+            hint="Look up what it is now, then make the call again: it is asked about anew.",
         )
         error.location = self._location
         return error

@@ -26,7 +26,7 @@ from codecall.approvals import ahead
 from codecall.approvals.asking import NO_ANSWER_HINT, Channel
 from codecall.approvals.desk import in_thread
 from codecall.approvals.flows import NO_FLOW, FlowRules, FlowRuling, ValueFlow
-from codecall.approvals.gate.decisions import CURRENT_CALL, By, CallDecisions, CurrentCall
+from codecall.approvals.gate.decisions import CURRENT_CALL, AskedCall, By, CallDecisions, CurrentCall, LookAgain
 from codecall.approvals.gate.questions import RunQuestions
 from codecall.approvals.grants import GrantKey
 from codecall.approvals.handover import GivenAnswers
@@ -37,7 +37,7 @@ from codecall.approvals.request import (
     Decision,
     Match,
     describe_input,
-    schema_version,
+    entry_version,
     source_names,
 )
 from codecall.approvals.rounds import CHANNEL
@@ -59,6 +59,9 @@ logger = logging.getLogger("codecall")
 QUICK_CHARS: Final = 2_048
 """Inputs up to this many characters are made ready for a question at once, which keeps questions in the order of the
 calls; larger ones in a thread."""
+
+QUICK_SCHEMA_CHARS: Final = 65_536
+"""Schemas up to this many characters are hashed at once: half a millisecond; larger ones in a thread."""
 
 _admitted: Final[ContextVar[str]] = ContextVar("codecall_admitted_call", default="")
 """Name of the tool whose call this task makes, once a gate has let it through."""
@@ -173,7 +176,11 @@ class CallGate(RunObserver):
         return CHANNEL.get() is not None
 
     async def admit(
-        self, entry: CatalogEntry, arguments: Mapping[str, object], resolved: ResolvedInput | None = None
+        self,
+        entry: CatalogEntry,
+        arguments: Mapping[str, object],
+        resolved: ResolvedInput | None = None,
+        look_again: LookAgain | None = None,
     ) -> None:
         """Return if the call may be made now; it counts as made.
 
@@ -181,11 +188,12 @@ class CallGate(RunObserver):
             entry: What is called.
             arguments: The input as the script wrote it.
             resolved: It with the content of blocks; None if it has none.
+            look_again: Gives what is called as it is once somebody has decided.
 
         Raises:
             AccessDeniedError: a rule denies it.
             ApprovalDeniedError: a person does.
-            ApprovalRequiredError: nobody can be asked, or nobody answers.
+            ApprovalRequiredError: nobody can be asked, or nobody answers, or what is called has changed meanwhile.
         """
         if entry.kind == "resource" and (record := self._decisions.record) is not None:
             record.read_as = entry.name
@@ -206,7 +214,8 @@ class CallGate(RunObserver):
                 called=kind,
             )
         if "ask" in (ruling.action, flow.action):
-            await self._ask(entry, sent, ruling.rule if ruling.action == "ask" else 0, flow, resolved)
+            rule = ruling.rule if ruling.action == "ask" else 0
+            await self._ask(entry, sent, rule, flow, resolved, look_again=look_again)
         if kind == "tool":
             _admitted.set(name)
 
@@ -242,7 +251,7 @@ class CallGate(RunObserver):
             raise self._decisions.denied(requests[0], "client", "a person denied the calls of this script", stops=True)
         for group, calls in zip(groups, allowed, strict=True):
             if calls:
-                grant = self._grant(self._key(group.entry), match=group.match, calls=calls, ahead=True)
+                grant = self._grant(await self._key(group.entry), match=group.match, calls=calls, ahead=True)
                 fields = {"scope": "calls", "calls": calls, "grant": grant}
                 self._decisions.note(group.entry.name, "allowed", "client", rule=group.rule, **fields)
 
@@ -264,6 +273,7 @@ class CallGate(RunObserver):
         flow: FlowRuling = NO_FLOW,
         resolved: ResolvedInput | None = None,
         *,
+        look_again: LookAgain | None = None,
         is_code: bool = False,
     ) -> None:
         readable = arguments if resolved is None else resolved.shown
@@ -275,7 +285,8 @@ class CallGate(RunObserver):
             digest = sha256(json.dumps([digest, *resolved.data]))
         identity, record = self._identity, self._decisions.record
         sources = flow.sources if flow.action == "ask" else ()
-        key, call = self._key(entry, sources), CallInput(arguments, digest)
+        key = await self._key(entry, sources)
+        call = AskedCall(key, CallInput(arguments, digest), look_again)
         line = record.line if record is not None else None
         server = entry.server
         request = ApprovalRequest(
@@ -297,14 +308,14 @@ class CallGate(RunObserver):
             for withdrawn in await to_thread.run_sync(desk.withdrawn, granted) if granted else ():
                 self._service.grants.revoke(withdrawn)
         ahead = self._service.options.approver is None
-        if self._use_grant(key, call, request, ahead=ahead):
+        if await self._use_grant(call, request, ahead=ahead):
             return None
         self._decisions.open[id(request)] = request
         try:
             # The calls made together with this one are open, too, by the time at which the run may have to end.
             await asyncio.sleep(0)
             async with self.questions.turn:
-                if self._use_grant(key, call, request, ahead=ahead):
+                if await self._use_grant(call, request, ahead=ahead):
                     return None
                 request = replace(
                     request,
@@ -314,21 +325,19 @@ class CallGate(RunObserver):
                 )
                 by: By = "approver"
                 decision = await self.questions.ask_operator(request, key)
-                if decision is None and self._use_grant(key, call, request, ahead=True):
+                if decision is None and await self._use_grant(call, request, ahead=True):
                     return None
                 if decision is None and not self.questions.batches:
                     decision, by = await self.questions.ask_client(request, key), "client"
                 if decision is not None:
-                    return self._settle(key, call, request, decision, by)
-            self._settle(key, call, request, await self.questions.ask_client(request, key), "client")
+                    return await self._settle(call, request, decision, by)
+            await self._settle(call, request, await self.questions.ask_client(request, key), "client")
         finally:
             self._decisions.open.pop(id(request), None)
 
-    def _key(self, entry: CatalogEntry, sources: Sequence[str] = ()) -> GrantKey:
-        # Its server is named, too: another one may come to offer a tool that looks the same.
-        version = schema_version(
-            entry.name, entry.version, entry.input_schema, entry.description, [f"server {entry.server}", *sources]
-        )
+    async def _key(self, entry: CatalogEntry, sources: Sequence[str] = ()) -> GrantKey:
+        large = exceeds_chars(entry.input_schema, QUICK_SCHEMA_CHARS)
+        version = await to_thread.run_sync(entry_version, entry, sources) if large else entry_version(entry, sources)
         identity = self._identity
         return GrantKey(identity.caller, identity.session, identity.run_id, entry.name, version)
 
@@ -340,23 +349,36 @@ class CallGate(RunObserver):
             in_thread(desk.keep_grant, grant)
         return grant.id
 
-    def _use_grant(self, key: GrantKey, call: CallInput, request: ApprovalRequest, *, ahead: bool) -> bool:
-        grant = self._service.grants.take(key, call, ahead=ahead)
+    async def _use_grant(self, call: AskedCall, request: ApprovalRequest, *, ahead: bool) -> bool:
+        if not self._service.grants.of_tool(call.key):
+            return False
+        await self._check_unchanged(call, request, "this run looked it up")
+        grant = self._service.grants.take(call.key, call.input, ahead=ahead)
         if grant is not None:
             self._decisions.count(request, "grant", grant=grant.id)
         return grant is not None
 
-    def _settle(self, key: GrantKey, call: CallInput, request: ApprovalRequest, decision: Decision, by: By) -> None:
+    async def _check_unchanged(self, call: AskedCall, request: ApprovalRequest, since: str) -> None:
+        """Raise ApprovalRequiredError where what would be called now is not what was asked about, or allowed before."""
+        if call.look_again is None:
+            return
+        now = await call.look_again()
+        if now is None or await self._key(now, request.sources) != call.key:
+            raise self._decisions.changed(request, since, gone=now is None)
+
+    async def _settle(self, call: AskedCall, request: ApprovalRequest, decision: Decision, by: By) -> None:
         """Keep what a decision allows beyond this call, or raise what it denies."""
         if decision.action != "allow":
             raise self._decisions.denied(request, by, "a person denied it", stops=decision.action == "stop")
+        await self._check_unchanged(call, request, "a person was asked about it")
+        key = call.key
         grant: str | None = None
         if decision.scope == "calls" and decision.calls > 1:
             grant = self._grant(key, calls=decision.calls - 1)
         elif decision.scope in ("input", "fixed"):
             match: Match | None = Match(request.digest, request.shown)
             if decision.scope == "fixed":
-                match = Match.of_part(call.arguments, decision.fixed)
+                match = Match.of_part(call.input.arguments, decision.fixed)
             if match is None:
                 names = ", ".join(decision.fixed)
                 logger.warning("approvals: %r is allowed once: its input has no (short) %s", request.tool, names)

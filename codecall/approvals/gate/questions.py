@@ -76,6 +76,7 @@ class RunQuestions:
         "_service",
         "_turn",
         "channel",
+        "on_waited",
     )
 
     def __init__(
@@ -99,6 +100,8 @@ class RunQuestions:
         self.channel = channel
         """The way to the person at the client."""
         self._others = others
+        self.on_waited: Callable[[], None] | None = None
+        """Called when somebody has been waited for: what was looked up before may have changed."""
         self._turn = asyncio.Lock()
         self._notes = notes
         again = 0 if given is None else len(given.run.questions) + len(given.run.denied)
@@ -278,5 +281,9 @@ class RunQuestions:
                 raise TooManyWait(full)
             with contextlib.suppress(Exception):
                 await self._context.report_progress(0, 1, doing)
-            async with asyncio.timeout(wait_s):
-                return await answer
+            try:
+                async with asyncio.timeout(wait_s):
+                    return await answer
+            finally:
+                if self.on_waited is not None:
+                    self.on_waited()

@@ -127,13 +127,10 @@ def _asked(servers: Sequence[ToolServer]) -> dict[str, CatalogEntry]:
 
 async def _versions(tools: Mapping[str, CatalogEntry]) -> dict[str, str]:
     """What an approval of code that calls these tools is bound to: whose they are, and what they say of themselves."""
-    from codecall.approvals.request import schema_version  # loaded where somebody is asked
+    from codecall.approvals.request import entry_version  # loaded where somebody is asked
 
     def read() -> dict[str, str]:
-        return {
-            label: schema_version(tool.name, tool.version, tool.input_schema, tool.description, [tool.server])
-            for label, tool in tools.items()
-        }
+        return {label: entry_version(tool) for label, tool in tools.items()}
 
     return await to_thread.run_sync(read)
 
