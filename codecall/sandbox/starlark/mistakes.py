@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from codecall.sandbox.starlark.policy import FIXED
+
 PLACE: Final = "\0"
 """Stands in a line for the place at which the parser stopped."""
 
@@ -30,7 +32,11 @@ _GENERIC: Final = "Look for a bracket, a comma or an operator before this place:
 
 LINES: Final = (
     _row(r"(?:^|\W)[fFbBuU][rR]?\0[\"']", _NO_LITERAL, 'return f"{1}"'),
-    _row(r"[\w)\]\"']\s*\0\*\*", "There is no `**`: multiply, x * x, or in a loop.", "return 2 ** 3"),
+    _row(
+        r"[\w)\]\"']\s*\0\*\*",
+        "There is no `**`: multiply, x * x, or `for _ in range(n): y *= x` on a line of its own, with y = 1 above.",
+        "return 2 ** 3",
+    ),
     _row(r"\0\*\*", 'Join dicts with `|`: {"a": 1} | other.', "return {**x}"),
     _row(r"^\s*\w+\s*,\s*\0\*", "Take the rest by a slice: rest = items[1:].", "a, *b = [1]"),
     _row(r"\0\*", "Join lists with `+`: [1] + items.", "return [*x]"),
@@ -79,7 +85,30 @@ SYNTAX: Final = (
 """By the message of the parser, for lines that match none of `LINES`."""
 
 _BY_NAME: Final = 'Name each parameter, as shown; those in a dict go in as **{"key": value}.'
-_NUMBERS: Final = "There are no widths and decimals: round first, int(x * 100 + 0.5) / 100."
+_WITH: Final = "with this function in a line of its own"
+_NUMBERS: Final = (
+    'There are no widths: " " * (n - len(text)) + text, or text + " " * (n - len(text)). There are no decimals: '
+    f'fixed(x, 2), in percent fixed(100 * x, 1) + "%", {_WITH}: `{FIXED}`'
+)
+GROUPED: Final = (
+    'def grouped(text): p = text.partition("."); s = p[0].removeprefix("-"); '
+    'return ("-" if text[:1] == "-" else "") + ",".join([s[max(0, i - 3):i] for i in range(len(s), 0, -3)][::-1]) '
+    "+ p[1] + p[2]"
+)
+"""A function for scripts: a number that is a text, with commas between its thousands."""
+_THOUSANDS: Final = (
+    "There are no commas, widths and decimals: grouped(str(x)), or grouped(fixed(x, 2)), with these functions in a "
+    f"line each: `{GROUPED}` and `{FIXED}`"
+)
+CENTER: Final = (
+    'def center(text, n): p = max(0, n - len(text)); i = p // 2 + (p & n & 1); return " " * i + text + " " * (p - i)'
+)
+"""A function for scripts: what `center` is in Python."""
+ZFILL: Final = (
+    'def zfill(text, n): i = 1 if text[:1] in ("-", "+") else 0; return text[:i] + "0" * (n - len(text)) + text[i:]'
+)
+"""A function for scripts: what `zfill` is in Python."""
+_NO_NUMBER: Final = "The text is no number: look at it first, "
 _NONE: Final = "The value is None: look where it comes from, and test it first."
 
 EVALUATION: Final = (
@@ -146,7 +175,8 @@ EVALUATION: Final = (
     _row(r"index out of range|from empty list", "Look at len(items) first.", "return [][1]"),
     _row(r"(?:division|modulo) by zero", "Test it first: a / b if b else 0.", "return 1 / 0"),
     _row(r"unknown format specifier|not enough arguments for format", _NUMBERS, "return '%.2f' % 1.5"),
-    _row(r"inside replacement field", _NUMBERS, "return '{:.2f}'.format(1.5)"),
+    _row(r"^Invalid character ',' inside replacement field", _THOUSANDS, "return '{:,}'.format(1.5)"),
+    _row(r"inside replacement field|^Missing argument '\w*:", _NUMBERS, "return '{:.2f}'.format(1.5)"),
     _row(r"not all arguments converted", "Write one `%s` for each value.", "return 'a' % 1"),
     _row(r"sequence of strings", 'Make texts of them: ", ".join([str(x) for x in items]).', "return ','.join([1])"),
     _row(
@@ -154,7 +184,16 @@ EVALUATION: Final = (
         "There are as many names on the left as values; a dict gives keys and values by .items().",
         "for k, v in {'a': 1}: pass",
     ),
-    _row(r"literal: ", "The text is no number: look at it first, text.strip().isdigit().", "return int('a')"),
+    _row(
+        r"base-\d+ literal: |^empty string$",
+        f'{_NO_NUMBER}int(text.strip()) if text.strip().removeprefix("-").isdigit() else None.',
+        "return int('a')",
+    ),
+    _row(
+        r"float literal: ",
+        f'{_NO_NUMBER}float(text) if text.strip().removeprefix("-").replace(".", "", 1).isdigit() else None.',
+        "return float('a')",
+    ),
     _row(r"at least one item", "Test whether there are any: max(items) if items else None.", "return max([])"),
     _row(r"not found in list", "Test it first: if x in items.", "return [1].index(2)"),
     _row(r"json\.decode: requires", "It is decoded already: use it as it is.", "return json.decode({})"),
@@ -174,8 +213,10 @@ _METHOD: Final = re.compile(r"'(\w+)' value has no field or method '(\w+)'")
 METHODS: Final = {
     name: instead
     for names, instead in (
-        ("sort sorted toSorted sort_by sortBy", "sorted(items, key=lambda x: x)"),
-        ("reverse toReversed", "reversed(items)"),
+        ("sort sort_by sortBy", "items = sorted(items, key=lambda x: x), a list of its own"),
+        ("sorted toSorted", "sorted(items, key=lambda x: x)"),
+        ("reverse", "items = reversed(items), a list of its own"),
+        ("toReversed reversed", "reversed(items)"),
         ("push add append", "items.append(x); of a set .add(x)"),
         ("concat", "a + b"),
         ("length size len", "len(x)"),
@@ -183,30 +224,36 @@ METHODS: Final = {
         ("filter where select", "[x for x in items if condition]"),
         ("find", "([x for x in items if condition] or [None])[0]"),
         ("reduce fold", "a loop over the items, or sum(items)"),
-        ("join", '", ".join(items)'),
+        ("join", '", ".join([str(x) for x in items])'),
         ("contains includes has", "x in items"),
         ("copy", "list(items)"),
-        ("slice substring substr", "x[a:b]"),
-        ("first head", "items[0]"),
-        ("last tail", "items[-1]"),
+        ("slice substring", "x[a:b]"),
+        ("substr", "x[a:a + n]"),
+        ("first", "items[0]"),
+        ("last", "items[-1]"),
+        ("head", "items[0], or the first ones items[:n]"),
+        ("tail", "items[1:], or the last one items[-1]"),
         ("some any", "any([condition for x in items])"),
         ("every all", "all([condition for x in items])"),
         ("get", "items[0], by number"),
-        ("items keys values", "a dict has these; this is none"),
+        ("items keys values", "dicts alone have it, and this is none: print(type(value), value) shows what it is"),
         ("trim", "text.strip()"),
         ("toLowerCase casefold", "text.lower()"),
         ("toUpperCase", "text.upper()"),
         ("startsWith", 'text.startswith("x")'),
         ("endsWith", 'text.endswith("x")'),
-        ("indexOf", "x.find(y), of a list x.index(y)"),
+        ("indexOf", "x.find(y), of a list x.index(y) if y in x else -1"),
         ("replaceAll", 'text.replace("a", "b")'),
         ("isnumeric isdecimal", "text.isdigit()"),
         ("format_map", "text.format(**values)"),
         ("encode decode", "the text itself"),
-        ("ljust rjust center zfill", '" " * (n - len(text)) + text'),
+        ("rjust padStart", '" " * (n - len(text)) + text'),
+        ("ljust padEnd", 'text + " " * (n - len(text))'),
+        ("center", f"center(text, n), {_WITH}: `{CENTER}`"),
+        ("zfill", f"zfill(text, n), {_WITH}: `{ZFILL}`"),
         ("match search sub", "there are no patterns: .find, .split, .startswith"),
         ("toString", "str(x)"),
-        ("toFixed", "int(x * 100 + 0.5) / 100"),
+        ("toFixed", f"fixed(x, n), {_WITH}: `{FIXED}`"),
     )
     for name in names.split()
 }
@@ -218,6 +265,13 @@ OF_DICTS: Final = {
     "copy": "dict(value)",
 }
 """The same of dicts, whose other members a script means as keys."""
+
+OF_TEXTS: Final = {
+    **dict.fromkeys(
+        ("get", "items", "keys", "values"), 'json.decode(text)["key"] if it holds JSON: it is a text, no dict'
+    ),
+}
+"""The same of texts, where it is something else than of lists."""
 
 OF_JSON: Final = {
     **dict.fromkeys(("loads", "parse"), "json.decode(text)"),
@@ -243,7 +297,8 @@ def evaluation_hint(message: str) -> str | None:
     """The hint for an error of the evaluator."""
     if (found := _METHOD.search(message)) is not None:
         kind, method = found.groups()
-        known = OF_DICTS if kind == "dict" else OF_JSON if kind == "json" else METHODS if kind != "NoneType" else {}
+        special = {"dict": OF_DICTS, "json": OF_JSON, "NoneType": {}, "string": METHODS | OF_TEXTS}
+        known = special.get(kind, METHODS)
         if method in known:
             return f"Instead of `{method}` write: {known[method]}."
     return next((row.instead for row in EVALUATION if row.pattern.search(message)), None)

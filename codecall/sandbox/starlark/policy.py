@@ -57,6 +57,22 @@ EXTRACT: Final = "extract"
 """A name that scripts have where a model may read values for them, unless a tool or a variable has it."""
 
 
+FIXED: Final = (
+    'def fixed(x, n): a = int(abs(x) * (1 << 100)) * int("1" + "0" * n); '
+    "s = str((a + (1 << 99) - 1 + (a >> 100 & 1)) >> 100); "
+    's = "0" * (n + 1 - len(s)) + s; '
+    'return ("-" if x < 0 else "") + s[:len(s) - n] + ("." + s[len(s) - n:] if n else "")'
+)
+"""A function for scripts: `x` with `n` decimals as text, rounded as Python rounds. No shorter formula is right for
+negative numbers, for halves and for those that no float is; it counts in 2^-100, which is exact for 14 decimals."""
+
+_ROUND: Final = (
+    "round(x) is int(fixed(x, 0)), round(x, 2) is float(fixed(x, 2)), n from 0 to 14, with this function in a line of "
+    f"its own: `{FIXED}`"
+)
+_COUNTS: Final = "Count with counts[key] = counts.get(key, 0) + 1, group with groups.setdefault(key, []).append(x)."
+
+
 class Foreign(NamedTuple):
     """Something that Python or another language has."""
 
@@ -98,10 +114,15 @@ FOREIGN_WORDS: Final = (
 """Words at which the parser stops."""
 
 FOREIGN_NAMES: Final = (
-    Foreign("isinstance", 'Compare type(x) with its name: type(x) == "list".', "isinstance(1, int)"),
+    Foreign(
+        "isinstance",
+        'Compare type(x) with "string", "int", "float", "bool", "list", "dict", "tuple" or "NoneType": '
+        'type(x) == "string".',
+        "isinstance(1, int)",
+    ),
     Foreign("map", "Use a comprehension: [f(x) for x in items].", "map(1)"),
     Foreign("filter", "Use a comprehension: [x for x in items if f(x)].", "filter(1)"),
-    Foreign("round", "Use int(x + 0.5).", "round(1.5)"),
+    Foreign("round", _ROUND, "round(1.5)"),
     Foreign("open", "There are no files here; a tool may have them.", 'open("x")'),
     Foreign("input", "Data comes in the argument `data`.", "input()"),
     Foreign("eval", "No script makes code while it runs.", 'eval("1")'),
@@ -116,21 +137,29 @@ FOREIGN_NAMES: Final = (
     Foreign("hash", "Use the value itself as a key.", 'hash("a")'),
     Foreign("id", "Compare values with `==`.", "id(1)"),
     Foreign("iter", "Loop with `for`.", "iter([])"),
-    Foreign("next", "Take the first of a list: items[0].", "next([])"),
+    Foreign("next", "Take the first of a list: ([x for x in items if condition] or [None])[0].", "next([])"),
     Foreign("object", "Use dicts.", "object()"),
     Foreign("super", "There are no classes; use dicts and functions.", "super()"),
     Foreign("bytes", "Use text.", "bytes()"),
-    Foreign("format", 'Use "{}".format(x) or "%s" % x.', "format(1)"),
-    Foreign("pow", "Multiply.", "pow(2, 3)"),
-    Foreign("divmod", "Use // and %.", "divmod(7, 2)"),
+    Foreign(
+        "format",
+        f'format(x) is str(x), format(x, ".2f") is fixed(x, 2), with this function in a line of its own: `{FIXED}`',
+        "format(1)",
+    ),
+    Foreign("pow", "Multiply: y = 1, then `for _ in range(n): y *= x` on the next line.", "pow(2, 3)"),
+    Foreign("divmod", "Use (x // y, x % y).", "divmod(7, 2)"),
     Foreign("frozenset", "Use set(...).", "frozenset()"),
-    Foreign("callable", 'Compare type(x) == "function".', "callable(1)"),
+    Foreign("callable", 'Use type(x) in ("function", "builtin_function_or_method").', "callable(1)"),
     Foreign("struct", "Use dicts.", "struct(a = 1)"),
     Foreign("os", "There are no modules; a tool may do it.", "os.environ"),
     Foreign("sys", "There are no modules.", "sys.path"),
     Foreign("time", "There is no clock here; a tool may have one.", "time.now()"),
     Foreign("datetime", "There is no clock here; a tool may have one.", "datetime.now()"),
-    Foreign("math", "There are no modules: use //, % and comparisons.", "math.floor(1.5)"),
+    Foreign(
+        "math",
+        "There are no modules: floor is int(x // 1), ceil -int(-x // 1); use //, % and comparisons.",
+        "math.floor(1.5)",
+    ),
     Foreign("random", "There is no chance here; a tool may have it.", "random.random()"),
     Foreign("re", "There are no patterns: use .find, .split, .startswith.", 're.match("a", "b")'),
     Foreign("asyncio", "parallel([...]) runs several calls at once.", "asyncio.gather()"),
@@ -148,16 +177,20 @@ FOREIGN_NAMES: Final = (
     Foreign("JSON", "Use json.decode(text) and json.encode(value).", 'JSON.parse("1")'),
     Foreign("Promise", "parallel([...]) runs several calls at once.", "Promise.all([])"),
     Foreign("Object", "Use value.keys(), value.values() and value.items().", "Object.keys(1)"),
-    Foreign("Math", "There are no modules: use //, %, min, max and abs.", "Math.max(1)"),
+    Foreign(
+        "Math",
+        "There are no modules: floor is int(x // 1), ceil -int(-x // 1), round int((x + 0.5) // 1); min, max, abs.",
+        "Math.max(1)",
+    ),
     Foreign("Exception", "fail(message) ends the script.", 'Exception("x")'),
     Foreign("ValueError", "fail(message) ends the script.", 'ValueError("x")'),
     Foreign("logging", "Use print(...).", 'logging.info("x")'),
-    Foreign("defaultdict", "Use counts[key] = counts.get(key, 0) + 1.", "defaultdict(1)"),
-    Foreign("Counter", "Use counts[key] = counts.get(key, 0) + 1.", "Counter(1)"),
-    Foreign("collections", "Use counts[key] = counts.get(key, 0) + 1.", "collections.Counter(1)"),
+    Foreign("defaultdict", _COUNTS, "defaultdict(1)"),
+    Foreign("Counter", _COUNTS, "Counter(1)"),
+    Foreign("collections", _COUNTS, "collections.Counter(1)"),
     Foreign("itertools", "There are no modules: use loops and comprehensions.", "itertools.chain(1)"),
-    Foreign("copy", "Use list(x) or dict(x).", "copy.copy(1)"),
-    Foreign("deepcopy", "Use list(x) or dict(x), or json.decode(json.encode(x)).", "deepcopy(1)"),
+    Foreign("copy", "Use list(x) or dict(x), and for all that is in it json.decode(json.encode(x)).", "copy.copy(1)"),
+    Foreign("deepcopy", "Use json.decode(json.encode(x)).", "deepcopy(1)"),
     Foreign("pd", "There are no modules: use loops and comprehensions.", "pd.DataFrame(1)"),
     Foreign("np", "There are no modules: use loops and comprehensions.", "np.array(1)"),
     Foreign("sleep", "There is no waiting here.", "sleep(1)"),

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from codecall.sandbox.agentscript.checked import InvalidScript
-from codecall.sandbox.starlark.mistakes import EVALUATION, LINES, METHODS, OF_DICTS, OF_JSON, SYNTAX, Mistake
+from codecall.sandbox.starlark.mistakes import (
+    EVALUATION,
+    LINES,
+    METHODS,
+    OF_DICTS,
+    OF_JSON,
+    OF_TEXTS,
+    SYNTAX,
+    Mistake,
+)
 from codecall.sandbox.starlark.policy import FOREIGN_NAMES, FOREIGN_WORDS, Foreign
 from tests.sandbox.starlark.test_engine import Host
 
@@ -38,6 +47,7 @@ def test_the_probe_comes_to_its_row(row: Mistake) -> None:
     ("owner", "method", "instead"),
     [
         *(("[1]", name, instead) for name, instead in METHODS.items() if name != "append"),
+        *(("''", name, instead) for name, instead in OF_TEXTS.items()),
         *(("{}", name, instead) for name, instead in OF_DICTS.items()),
         *(("json", name, instead) for name, instead in OF_JSON.items()),
     ],
