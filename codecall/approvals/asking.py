@@ -126,6 +126,10 @@ class Channel(Protocol):
         """
         ...
 
+    async def go_on(self) -> None:
+        """Return once the run goes on here and nowhere else; it ends if another instance has gone on with it."""
+        ...
+
     def recorded(self, run_id: str, memory: CallMemory, *, has_worker: bool) -> None:
         """The calls of the run that asks are recorded.
 
@@ -177,6 +181,9 @@ class RequestChannel:
             return await context.session.elicit_form(message, dict(schema), context.request_id)
         except MCPError as failure:
             raise Unanswered(f"the client refused the question: {failure.error.message}") from None
+
+    async def go_on(self) -> None:
+        """No other instance knows of it."""
 
     def recorded(self, run_id: str, memory: CallMemory, *, has_worker: bool) -> None:
         """The run lives as long as this connection; nobody else goes on with it."""

@@ -13,6 +13,8 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from time import time as now
 from typing import Annotated, Final, Literal, cast
 
 import msgspec
@@ -45,6 +47,8 @@ class OpenQuestion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The name of its answer."""
     identity: Text
     """What it is about; the same for the same question of the same run on every instance."""
+    expires: float
+    """Unix time after which no answer counts."""
 
 
 class MovedGrant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,6 +96,11 @@ class WaitingRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     notes: Annotated[dict[Text, str], msgspec.Meta(max_length=10_000)] = {}
     """What the run has noted for whoever goes on with it."""
 
+    @property
+    def has_expired(self) -> bool:
+        """Whether a question has run out of time: the run has gone on without an answer, or has ended."""
+        return any(question.expires <= now() for question in self.questions)
+
 
 class GivenAnswers:
     """The answers to questions that another instance has asked. They count once the script has come as far as there.
@@ -117,6 +126,11 @@ class GivenAnswers:
         """Whether the script may call that tool with that input: it waited for that, or has come as far as it was."""
         call = call_identity(name, digest)
         return self._arrived or any(identity.startswith(call) for identity in (*self._pending, *self._denied))
+
+    def left_s(self, identity: str) -> float | None:
+        """Seconds that this question may still wait; None if it has an answer, or was not asked."""
+        expires = [question.expires for question in self.run.questions if question.identity == identity]
+        return None if not expires or self._answers.get(identity) else min(expires) - now()
 
     def waits_for(self, identity: str) -> bool:
         """Whether the run waited for the answer to this question."""
@@ -207,6 +221,53 @@ class WaitingRuns:
                     return
             except StoreError:
                 continue
+
+
+class KeptRun:
+    """A run that waits here, and that any instance may go on with: the first to claim it.
+
+    Args:
+        runs: All that wait.
+        run: This one.
+    """
+
+    def __init__(self, runs: WaitingRuns, run: WaitingRun) -> None:
+        self._runs = runs
+        self._state = run.state
+        self._put = asyncio.create_task(runs.keep(run))
+        self._claim: asyncio.Task[bool] | None = None
+        """Who goes on here claims it once, together: an answer, and the end of a question's time."""
+
+    async def is_kept(self) -> bool:
+        """Whether other instances can go on with it."""
+        return await asyncio.shield(self._put)
+
+    async def claim(self) -> bool:
+        """Go on with it here; False if another instance does.
+
+        Raises:
+            StoreError: the store failed, or did not answer in time.
+        """
+        if not await self.is_kept():
+            return True
+        claim = self._claim
+        if claim is None or (claim.done() and claim.exception() is not None):
+            claim = self._claim = asyncio.create_task(self._runs.claim(self._state))
+        return await asyncio.shield(claim)
+
+    async def claimed(self) -> bool | None:
+        """Whether it was claimed here; None if nobody has tried."""
+        try:
+            return await asyncio.shield(self._claim) if self._claim is not None else None
+        except StoreError:
+            return None
+
+    async def wait_until_claimed(self) -> bool:
+        """Wait until somebody goes on with it; whether that is this instance."""
+        while True:
+            await self._runs.wait_until_gone(self._state)
+            with suppress(StoreError):
+                return await self.claim()
 
 
 async def _awaited(request: Awaitable[bool]) -> bool:

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import math
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from fastmcp import Context
@@ -31,9 +34,10 @@ from mcp_types import (
     InputRequiredResult,
 )
 
+from codecall.approvals import handover
 from codecall.approvals.asking import DENY, is_local
 from codecall.approvals.grants import Grants
-from codecall.approvals.handover import GivenAnswers, MovedGrant, OpenQuestion, WaitingRun, WaitingRuns
+from codecall.approvals.handover import GivenAnswers, KeptRun, MovedGrant, OpenQuestion, WaitingRun, WaitingRuns
 from codecall.concurrency import abandon
 from codecall.errors import RunDivergedError
 from codecall.identity import client_key
@@ -45,11 +49,10 @@ from codecall.sandbox.interfaces import CallMemory
 
 T = TypeVar("T")
 
+logger = logging.getLogger("codecall")
+
 KEPT_S: Final = 60.0
 """Seconds for which the answer of a call is kept that has ended while no request waited for it."""
-
-_CLAIM_S: Final = 0.05
-"""Seconds between two looks at whether a request has gone on with a call."""
 
 MAX_KEPT: Final = 1_000
 """Most calls of a server that no request waits for, those included that have ended or given up their workers."""
@@ -62,6 +65,8 @@ class _Open(NamedTuple):
     answer: asyncio.Future[object]
     identity: str
     """See `OpenQuestion.identity`; empty for what only this instance can ask: a model, or for folders."""
+    limit: asyncio.Timeout | None
+    """How long it may wait."""
 
 
 class RoundTripChannel:
@@ -85,6 +90,8 @@ class RoundTripChannel:
         """What the run wants to know on whatever instance it goes on, as texts."""
         self.run_id = ""
         """The run whose record has its calls; empty where there is none."""
+        self.claim: Callable[[], Awaitable[None]] | None = None
+        """Returns once no other instance can go on with the run; None: none can."""
         self._memory: CallMemory | None = None
         self._has_worker = False
         self._gates = 0
@@ -100,7 +107,7 @@ class RoundTripChannel:
     @property
     def may_move(self) -> bool:
         """Whether another instance may go on: a record says nothing of what runs within a call, or is missing there."""
-        is_known = self._gates == 1 and all(question.identity for question in self.open.values())
+        is_known = self._gates == 1 and all(question.identity and question.limit for question in self.open.values())
         return is_known and self.recorded_calls is not None
 
     @property
@@ -139,6 +146,11 @@ class RoundTripChannel:
             self.denied.append(identity)
         return result
 
+    async def go_on(self) -> None:
+        """See `Channel`."""
+        if self.claim is not None:
+            await self.claim()
+
     async def ask(self, request: InputRequest) -> object:
         """See `Channel`."""
         return await self._wait(request, "")
@@ -147,7 +159,10 @@ class RoundTripChannel:
         self._count += 1
         name = f"question-{self._count}"
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self.open[name] = _Open(request, answer, identity)
+        limit = LIMIT.get()
+        if limit is not None and self.given is not None and (left_s := self.given.left_s(identity)) is not None:
+            limit.reschedule(min(limit.when() or math.inf, asyncio.get_running_loop().time() + left_s))
+        self.open[name] = _Open(request, answer, identity, limit)
         self.changed.set()
         try:
             return await answer
@@ -186,6 +201,10 @@ CHANNEL: Final[ContextVar[RoundTripChannel | None]] = ContextVar("codecall_round
 """The channel of the call that this task belongs to."""
 
 
+LIMIT: Final[ContextVar[asyncio.Timeout | None]] = ContextVar("codecall_question_limit", default=None)
+"""The limit of time of the question that this task asks."""
+
+
 @dataclass(slots=True, eq=False)
 class WaitingCall:
     """A call of a meta-tool or a composite tool that outlives its request."""
@@ -201,8 +220,8 @@ class WaitingCall:
     """By which the next request finds it."""
     watch: asyncio.Task[None] | None = None
     """Sees that another instance goes on with it, or gives up its worker; None: it goes on here alone."""
-    claims: int = 0
-    """Requests that are about to go on with it here."""
+    kept: KeptRun | None = None
+    """What other instances know of it; None: nothing."""
 
 
 class RoundTrips:
@@ -247,23 +266,22 @@ class RoundTrips:
         if state is None:
             call = _start(caller, digest, RoundTripChannel(), alone, start)
         elif (call := self._waiting.get(state)) is not None and (call.caller, call.request) == (caller, digest):
-            if call.watch is not None and self._shared is not None:
-                call.claims += 1
-                try:
-                    await self._claim(name, state, self._shared)
-                finally:
-                    call.claims -= 1
-                call.watch.cancel()
-                call.watch = None
+            if call.kept is not None and not await _available(name, call.kept.claim()):
+                raise _unknown(name)
             if self._waiting.pop(state, None) is None:
                 raise _unknown(name)
             self._leave(state)
+            call.kept = call.channel.claim = None
+            if call.watch is not None:
+                call.watch.cancel()
+                call.watch = None
             call.channel.answer(responses)
         elif call is None and self._shared is not None:
             run = await _available(name, self._shared.find(state))
-            if run is None or (run.caller, run.request) != (caller, digest):
+            if run is None or (run.caller, run.request) != (caller, digest) or run.has_expired:
                 raise _unknown(name)
-            await self._claim(name, state, self._shared)
+            if not await _available(name, self._shared.claim(state)):
+                raise _unknown(name)
             self._leave(state)
             call = _start(caller, digest, RoundTripChannel(GivenAnswers(run, responses)), alone, start)
         else:
@@ -287,10 +305,24 @@ class RoundTrips:
         if (place := self._taken.pop(state, None)) is not None:
             self._places.leave(place)
 
-    async def _claim(self, name: str, state: str, shared: WaitingRuns) -> None:
-        """Go on with a call that other instances may have gone on with."""
-        if not await _available(name, shared.claim(state)):
-            raise _unknown(name)
+    async def _claim(self, call: WaitingCall, kept: KeptRun) -> None:
+        """A call goes on here without an answer, unless another instance has claimed it, or may have: then it ends."""
+        try:
+            is_ours = await kept.claim()
+        except StoreError as failure:
+            logger.warning(
+                "the store of runs failed (%s); a run ends whose question ran out of time, since another instance may "
+                "have gone on with it",
+                failure.reason,
+            )
+            is_ours = False
+        if not is_ours:
+            self._waiting.pop(call.state, None)
+            self._leave(call.state)
+            if call.watch is not None:
+                call.watch.cancel()
+            abandon(call.task)
+            await asyncio.get_running_loop().create_future()  # until that has cancelled this, too
 
     async def _answer(self, call: WaitingCall) -> ToolResult:
         channel = call.channel
@@ -300,6 +332,7 @@ class RoundTrips:
                 if channel.given is None:
                     break
                 channel.answer_given(channel.given)
+                continue
             changed = asyncio.create_task(channel.changed.wait())
             try:
                 await asyncio.wait({call.task, changed}, return_when=asyncio.FIRST_COMPLETED)
@@ -310,6 +343,7 @@ class RoundTrips:
                 changed.cancel()
         if call.task.done():
             return call.task.result()
+        requests = dict(channel.questions())
         try:
             await self._keep(call)
         except BaseException:  # nobody knows its state
@@ -317,9 +351,7 @@ class RoundTrips:
             self._leave(call.state)
             abandon(call.task)
             raise
-        return InputRequiredToolResult(
-            InputRequiredResult(input_requests=dict(channel.questions()), request_state=call.state)
-        )
+        return InputRequiredToolResult(InputRequiredResult(input_requests=requests, request_state=call.state))
 
     async def _keep(self, call: WaitingCall) -> None:
         try:
@@ -328,14 +360,17 @@ class RoundTrips:
             raise ToolError(f"{full}; this one has ended, and what it has done stays done") from None
         call.state = state = secrets.token_urlsafe(32)
         self._taken[state], self._waiting[state] = place, call
-        shared, is_shared = self._shared, False
+        shared, kept = self._shared, None
         if shared is not None and call.channel.may_move:
-            is_shared = await shared.keep(self._entry(call))
-            if not is_shared and self._waiting.pop(state, None) is not None:
-                # The entry may be there all the same: nobody learns its name.
-                self._taken.pop(state)
-                call.state = state = secrets.token_urlsafe(32)
-                self._taken[state], self._waiting[state] = place, call
+            call.kept = kept = KeptRun(shared, self._entry(call))
+            call.channel.claim = partial(self._claim, call, kept)
+            if not await kept.is_kept():
+                call.kept = kept = call.channel.claim = None
+                if self._waiting.pop(state, None) is not None:
+                    # The entry may be there all the same: nobody learns its name.
+                    self._taken.pop(state)
+                    call.state = state = secrets.token_urlsafe(32)
+                    self._taken[state], self._waiting[state] = place, call
         loop = asyncio.get_running_loop()
 
         def forget(*, is_kept: bool = False) -> None:
@@ -349,26 +384,30 @@ class RoundTrips:
 
         # Its own questions run out of time; what it says then is kept for a client that comes late.
         call.task.add_done_callback(lambda _: loop.call_later(KEPT_S, forget))
-        if is_shared and shared is not None:
+        if kept is not None and shared is not None:
 
             async def watch() -> None:
-                is_kept = False
                 try:
                     async with asyncio.timeout(self._release_s if call.channel.may_release else None):
-                        await shared.wait_until_gone(state)
+                        is_ours = await kept.wait_until_claimed()
                 except TimeoutError:
-                    is_kept = True
-                while call.claims:  # noqa: ASYNC110 - for as long as one request to the store
-                    await asyncio.sleep(_CLAIM_S)
-                if is_kept:  # its entry in the store takes the place
+                    is_ours = await kept.claimed()
+                if is_ours:
+                    return
+                if is_ours is None:  # its entry in the store takes the place
                     loop.call_later(shared.kept_s, self._leave, state)
-                forget(is_kept=is_kept)
+                forget(is_kept=is_ours is None)
 
             call.watch = asyncio.create_task(watch())
 
     def _entry(self, call: WaitingCall) -> WaitingRun:
         channel = call.channel
-        questions = [OpenQuestion(name, question.identity) for name, question in channel.open.items()]
+        wall = handover.now() - asyncio.get_running_loop().time()
+        questions = [
+            OpenQuestion(name, question.identity, wall + ends)
+            for name, question in channel.open.items()
+            if question.limit is not None and (ends := question.limit.when()) is not None
+        ]
         grants = [MovedGrant.of(grant) for grant in self._grants.of_run(channel.run_id)]
         return WaitingRun(
             1,

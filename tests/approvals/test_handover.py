@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -21,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitResult, InputRequiredResult
 from mcp_types import ElicitResult as Said
 
-from codecall.approvals import handover
+from codecall.approvals import handover, rounds
 from codecall.resume.store import COLLECTION
 from tests.approvals.conftest import ALL, DENY, ONCE, SEVERAL, Office, Person, Raw, filled_in
 from tests.loaded_python import LoadedPython
@@ -63,6 +65,10 @@ class Faulty(RedisStore):
         self.fails: Callable[[str], bool] = lambda _: False
         """Whether a write of this collection fails."""
         self.fails_late = False
+        self.deletes = asyncio.Event()
+        """Set once something is deleted, which then waits for `may_delete`."""
+        self.may_delete = asyncio.Event()
+        self.may_delete.set()
         self.written: list[tuple[str, str, float]] = []
         """The collections, keys and lifetimes of what was put."""
 
@@ -86,6 +92,8 @@ class Faulty(RedisStore):
         self, key: str, *, collection: str | None = None
     ) -> bool:
         delete = super().delete
+        self.deletes.set()
+        await self.may_delete.wait()
         return await self._write(collection, lambda: delete(key=key, collection=collection))
 
 
@@ -379,6 +387,169 @@ async def test_the_record_of_a_run_lasts_for_as_long_as_its_questions(redis: Red
         await approvals.rounds.flush()  # its server ends
         assert min(ttl for collection, _, ttl in both.store_of_one.written if collection == COLLECTION) > 7_200
         assert (await both.at_two.go_on(asked, SCRIPT, ONCE, ONCE))["status"] == "ok"
+
+
+ORDER: dict[str, Any] = {
+    "name": "order",
+    "description": "Ask, and read what follows",
+    "steps": [
+        {
+            "id": "ask",
+            "type": "elicitation",
+            "schema": FORM,
+            "message": "Ship it?",
+            "timeout": "10m",
+            "onError": {"action": "continue"},
+            "defaultResults": {"action": "none"},
+        },
+        *(
+            {
+                "id": name,
+                "tool": "read",
+                "arguments": {"number": number},
+                "condition": f'{{{{{test} .steps.ask.output.action "accept"}}}}',
+                "dependsOn": ["ask"],
+                "defaultResults": {},
+            }
+            for name, number, test in (("ship", 1, "eq"), ("refund", 2, "ne"))
+        ),
+    ],
+}
+"""What is shipped if a person says so in time, and else refunded."""
+
+
+class Clocks:
+    """The time of the event loop, and of the entries of runs that wait."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._passed = 0.0
+        loop = asyncio.get_running_loop()
+        monotonic, wall = loop.time, time.time
+        monkeypatch.setattr(loop, "time", lambda: monotonic() + self._passed)
+        monkeypatch.setattr(handover, "now", lambda: wall() + self._passed)
+        monkeypatch.setattr(handover, "LOOK_S", 1e9)
+
+    def advance(self, seconds: float) -> None:
+        """Let so much time pass at once."""
+        self._passed += seconds
+
+
+def waiting_call(office: Office) -> rounds.WaitingCall:
+    approvals = office.plugin._now.runtime.approvals
+    assert approvals is not None
+    (call,) = approvals.rounds._waiting.values()
+    return call
+
+
+async def test_of_an_answer_and_the_end_of_its_time_one_goes_on(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pair(redis, composite_tools=[ORDER]) as both:
+        one, two = (Raw(at.client, "order") for at in (both.at_one, both.at_two))
+        clocks = Clocks(monkeypatch)
+        asked = await one.ask({})
+        await two.go_on(asked, {}, "yes")
+        call = waiting_call(both.one)
+        clocks.advance(600)
+        await asyncio.wait({call.task})
+        assert (both.one.done, both.two.done, call.task.cancelled()) == ([], ["read 1"], True)
+        assert "no such call of yours" in await one.go_on(asked, {}, "yes")
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+async def test_an_answer_after_the_time_of_its_question_counts_nowhere(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch, has_ended: bool
+) -> None:
+    async with pair(redis, composite_tools=[ORDER]) as both:
+        one, two = (Raw(at.client, "order") for at in (both.at_one, both.at_two))
+        clocks = Clocks(monkeypatch)
+        asked = await one.ask({})
+        call = waiting_call(both.one)
+        if has_ended:
+            approvals = both.one.plugin._now.runtime.approvals
+            assert approvals is not None
+            await approvals.rounds.flush()
+        clocks.advance(600)
+        await asyncio.wait({call.task})
+        assert "no such call of yours" in await two.go_on(asked, {}, "yes")
+        assert (both.one.done, both.two.done) == ([] if has_ended else ["read 2"], [])
+        if not has_ended:
+            assert await one.go_on(asked, {}, "yes") == {"result": "letter 2"}
+            assert both.done == ["read 2"]
+
+
+async def test_a_question_has_no_more_time_elsewhere_than_it_had_left(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pair(redis, composite_tools=[ORDER]) as both:
+        one, two = (Raw(at.client, "order") for at in (both.at_one, both.at_two))
+        clocks = Clocks(monkeypatch)
+        asked = await one.ask({})
+        clocks.advance(500)
+        asked = await two.go_on(asked, {})
+        call = waiting_call(both.two)
+        clocks.advance(200)
+        await asyncio.wait({call.task})
+        assert both.two.done == ["read 2"]
+        assert "no such call of yours" in await one.go_on(asked, {}, "yes")
+
+
+async def test_an_answer_at_the_very_end_of_its_time_lets_the_run_go_on_once(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handover, "REQUEST_TIMEOUT_S", 1e9)
+    async with pair(redis, composite_tools=[ORDER]) as both:
+        one = Raw(both.at_one.client, "order")
+        clocks = Clocks(monkeypatch)
+        asked = await one.ask({})
+        both.store_of_one.deletes, may_delete = asyncio.Event(), both.store_of_one.may_delete
+        may_delete.clear()
+        answer = asyncio.create_task(one.go_on(asked, {}, "yes"))
+        await both.store_of_one.deletes.wait()
+        clocks.advance(600)
+        for _ in range(10):  # until timers have run out
+            await asyncio.sleep(0)
+        assert both.done == []
+        may_delete.set()
+        assert await answer == {"result": "letter 2"}
+        assert both.done == ["read 2"]
+
+
+@pytest.mark.parametrize("fails_late", [False, True])
+async def test_a_run_whose_question_ends_while_the_store_fails_does_not_go_on(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch, fails_late: bool
+) -> None:
+    async with pair(redis, composite_tools=[ORDER]) as both:
+        one, two = (Raw(at.client, "order") for at in (both.at_one, both.at_two))
+        clocks = Clocks(monkeypatch)
+        asked = await one.ask({})
+        call = waiting_call(both.one)
+        both.store_of_one.fails, both.store_of_one.fails_late = lambda _: True, fails_late
+        clocks.advance(600)
+        await asyncio.wait({call.task})
+        for client in (one, two):
+            assert "no such call of yours" in await client.go_on(asked, {}, "yes")
+        assert both.done == []
+
+
+async def test_a_request_that_is_cancelled_while_it_claims_its_run_leaves_it_to_the_next(
+    redis: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with pair(redis) as both:
+        asked = await both.at_one.ask(SCRIPT)
+        store = both.store_of_one
+        monkeypatch.setattr(handover, "LOOK_S", 0.001)
+        store.deletes = asyncio.Event()
+        store.may_delete.clear()
+        answer = asyncio.create_task(both.at_one.go_on(asked, SCRIPT, ONCE, ONCE))
+        await store.deletes.wait()
+        answer.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await answer
+        store.may_delete.set()
+        assert "no such call of yours" in await both.at_two.go_on(asked, SCRIPT, ONCE, ONCE)
+        assert (await both.at_one.go_on(asked, SCRIPT, ONCE, ONCE))["status"] == "ok"
+        assert (len(both.one.done), both.two.done) == (5, [])
 
 
 async def test_an_instance_lets_go_of_a_run_that_another_goes_on_with(

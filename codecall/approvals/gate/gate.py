@@ -216,6 +216,7 @@ class CallGate(RunObserver):
         if "ask" in (ruling.action, flow.action):
             rule = ruling.rule if ruling.action == "ask" else 0
             await self._ask(entry, sent, rule, flow, resolved, look_again=look_again)
+        await self.questions.go_on()
         if kind == "tool":
             _admitted.set(name)
 

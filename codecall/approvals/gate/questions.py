@@ -37,6 +37,7 @@ from codecall.approvals.grants import GrantKey
 from codecall.approvals.handover import GivenAnswers, call_identity
 from codecall.approvals.interfaces import Approvals, RunIdentity
 from codecall.approvals.request import MAX_SHOWN_CHARS, ApprovalRequest, Decision, passed_question
+from codecall.approvals.rounds import LIMIT
 from codecall.calls.clock import OUTER_CLOCKS, all_stopped
 from codecall.catalog.entries import CatalogEntry
 from codecall.redaction.questions import HiddenText, visible_form
@@ -229,6 +230,11 @@ class RunQuestions:
                 channel.elicit(message, schema, identity), wait_s, "waits for a person's answer"
             )
 
+    async def go_on(self) -> None:
+        """Return if the run goes on here: not if a question ran out of time, and another instance has its answer."""
+        if self._others is not None:
+            await self._others.go_on()
+
     def _own_turn(self) -> contextlib.AbstractAsyncContextManager[object]:
         """Held while a question is open, where the client is asked one after the other."""
         return contextlib.nullcontext() if self.batches else self._turn
@@ -282,8 +288,12 @@ class RunQuestions:
             with contextlib.suppress(Exception):
                 await self._context.report_progress(0, 1, doing)
             try:
-                async with asyncio.timeout(wait_s):
-                    return await answer
+                async with asyncio.timeout(wait_s) as limit:
+                    outer = LIMIT.set(limit)
+                    try:
+                        return await answer
+                    finally:
+                        LIMIT.reset(outer)
             finally:
                 if self.on_waited is not None:
                     self.on_waited()
