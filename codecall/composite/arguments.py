@@ -14,8 +14,9 @@ from jsonschema.protocols import Validator
 from referencing.exceptions import Unresolvable
 
 from codecall.calls.conversion import exceeds_chars
-from codecall.composite.definition import JsonObject
-from codecall.composite.templates import NO_VALUE, TemplateBudget, is_template, render
+from codecall.composite.definition import MISSING, JsonObject
+from codecall.composite.failures import TemplateError
+from codecall.composite.templates import TemplateBudget, find_field, is_template, only_field, render
 from codecall.jsonio.decode import read_json
 from codecall.schema.validation import BudgetSpentError, Problem, StepBudget, make_problem, resolve
 from codecall.schema.validator import create_validator
@@ -83,32 +84,50 @@ def _errors(validator: Validator, arguments: object) -> Iterator[tuple[list[str]
 def render_arguments(
     arguments: Mapping[str, object], schema: JsonObject | None, data: Mapping[str, object], budget: TemplateBudget
 ) -> JsonObject:
-    """The arguments of a call: templates rendered, and their texts read as what `schema` asks.
+    """The arguments of a call: templates rendered, and their texts read as what `schema` asks. One that is one field only
+    is left out where that is not there, and null where it is null.
 
     Raises:
         TemplateError: a template fails.
     """
     root = schema or {}
-    return {
-        name: _rendered(value, _property(root, name, root), root, data, budget) for name, value in arguments.items()
+    return _rendered_members(arguments, root, root, data, budget)
+
+
+def _rendered_members(
+    members: Mapping[str, object],
+    schema: JsonObject,
+    root: JsonObject,
+    data: Mapping[str, object],
+    budget: TemplateBudget,
+) -> JsonObject:
+    rendered = {
+        name: _rendered(value, _property(schema, name, root), root, data, budget) for name, value in members.items()
     }
+    return {name: value for name, value in rendered.items() if value is not MISSING}
 
 
 def _rendered(
     value: object, schema: JsonObject, root: JsonObject, data: Mapping[str, object], budget: TemplateBudget
 ) -> object:
     if isinstance(value, str):
+        if (field := only_field(value)) is not None and (found := find_field(data, field)) in (None, MISSING):
+            return found
         return coerce(render(value, data, budget), schema, root) if is_template(value) else value
     if isinstance(value, Mapping):
-        fields = cast("Mapping[str, object]", value)
-        return {
-            name: _rendered(item, _property(schema, name, root), root, data, budget) for name, item in fields.items()
-        }
+        return _rendered_members(cast("Mapping[str, object]", value), schema, root, data, budget)
     if isinstance(value, (list, tuple)):
         resolved = resolve(schema, root)
         items = resolved.get("items")
         inner = cast("JsonObject", items) if isinstance(items, dict) else {}
-        return [_rendered(item, inner, root, data, budget) for item in cast("Sequence[object]", value)]
+        found = [_rendered(item, inner, root, data, budget) for item in cast("Sequence[object]", value)]
+        if MISSING in found:  # the items after it would move to its place
+            gap = cast("Sequence[object]", value)[found.index(MISSING)]
+            raise TemplateError(
+                f"The item {gap!r:.120} of a list is not there, and no item can be left out",
+                hint="Give it a `default`, or make the list of one template, with `json`.",
+            )
+        return found
     return value
 
 
@@ -124,8 +143,6 @@ def coerce(text: str, schema: JsonObject, root: JsonObject) -> object:
     types = types_of(schema, root)
     if not types or "string" in types:
         return text
-    if text == NO_VALUE:
-        return None if "null" in types else text
     try:
         value = read_json(text.strip())
     except (msgspec.MsgspecError, RecursionError):

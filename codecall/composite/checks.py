@@ -17,7 +17,7 @@ from codecall.composite.definition import (
     Workflow,
 )
 from codecall.composite.fields import Findings
-from codecall.composite.templates import Reference, is_template, references, syntax_error
+from codecall.composite.templates import Reference, is_template, only_field, references, syntax_error
 from codecall.schema.partial import Unknown
 from codecall.schema.validation import find_missing, find_violations
 from codecall.similarity import nearest
@@ -236,10 +236,30 @@ def _check_steps(workflow: Workflow, findings: Findings, tools: Mapping[str, Kno
         for path, message in problems:
             where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
             findings.add(f"{inner.path}.arguments{where}", f"'{inner.tool}' refuses it: {message}")
+        for name, parameter in _left_out_with(workflow, inner, tool.input_schema):
+            findings.add(
+                f"{inner.path}.arguments.{name}",
+                f"'{inner.tool}' requires it, and the parameter '{parameter}' may be left out: "
+                "add it to `required`, or give it a `default`",
+            )
     for path, entry in _output_entries(workflow):
         promised = _promised_type(entry.value or "", workflow, tools)
         if promised is not None and not _may_be(promised, entry.type):
             findings.add(f"{path}.type", f"is {entry.type}; the tool's output schema has {promised} there")
+
+
+def _left_out_with(workflow: Workflow, step: ToolStep, schema: JsonObject) -> Iterator[tuple[str, str]]:
+    """Arguments that a tool requires and that are left out where a parameter is; each with that parameter."""
+    given = cast("JsonObject", workflow.parameters.get("properties") or {})
+    required = cast("Sequence[str]", workflow.parameters.get("required") or ())
+    for name in cast("Sequence[str]", schema.get("required") or ()):
+        template = step.arguments.get(name)
+        field = only_field(template) if isinstance(template, str) else None
+        if field is None or field[0] != "params" or len(field) != 2 or field[1] in required:
+            continue
+        declared = given.get(field[1])
+        if not (isinstance(declared, dict) and "default" in declared):
+            yield name, field[1]
 
 
 def _known(value: object) -> object:

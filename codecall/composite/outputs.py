@@ -12,7 +12,7 @@ import msgspec
 
 from codecall.composite.definition import MISSING, JsonObject, Output, OutputProperty
 from codecall.composite.failures import WorkflowError
-from codecall.composite.templates import NO_VALUE, TemplateBudget, render
+from codecall.composite.templates import TemplateBudget, render
 from codecall.jsonio.decode import read_json
 
 logger = logging.getLogger("codecall")
@@ -101,8 +101,6 @@ def coerce_output(text: str, kind: str) -> object:
     Raises:
         ValueError: it stands for none.
     """
-    if text == NO_VALUE:
-        raise _NoCoercionError("has no value")
     return _COERCIONS[kind](text)
 
 

@@ -11,28 +11,31 @@ to be counted can be had in no other way; and the parser and the nodes of `gotpl
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
-from typing import Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 from gotpl import ExecutionBudget, SandboxPolicy, Template, TemplateExecutionError, TemplateSyntaxError
 from gotpl import TemplateError as EngineError
 from gotpl.parse.nodes import (
+    ActionNode,
     CommandNode,
     DefinitionNode,
     FieldNode,
     IdentifierNode,
     RangeNode,
     StringNode,
+    TextNode,
     VariableNode,
     WithNode,
 )
 from gotpl.parse.parser import parse_template
 from gotpl.runtime.sync_vm import _builtin_functions  # pyright: ignore[reportPrivateUsage]
 
+from codecall.composite.definition import MISSING
 from codecall.composite.failures import TemplateError
 from codecall.jsonio.decode import read_json
 
@@ -47,7 +50,7 @@ MAX_DEPTH: Final = 100
 MAX_WIDTH: Final = 10_000
 """Largest width and precision in a format."""
 NO_VALUE: Final = "<no value>"
-"""What a field that is not there gives."""
+"""What the engine writes for what is not there, and for null. No caller gets to see it, see `render`."""
 
 _FIELD: Final = re.compile(r"\{\{[ \t]*((?:\.[A-Za-z_][A-Za-z0-9_]*)+)[ \t]*\}\}")
 _MAX_PLAIN: Final = 2**63
@@ -173,13 +176,25 @@ def render(text: str, data: Mapping[str, object], budget: TemplateBudget) -> str
     """The text that a template gives for `data`, which is JSON data.
 
     Raises:
-        TemplateError: it fails, or takes more than it may.
+        TemplateError: it fails, writes what is not there or is null, or takes more than it may.
     """
     if not is_template(text):
         return text
     if (result := _plain(text, data)) is not None:
         budget.take(len(result))
         return result
+    result = _engine_text(text, data, budget)
+    # A text of the data may read so, too: it does not where the data has another in its place.
+    if NO_VALUE in result and NO_VALUE in _engine_text(text, _marked_apart(data), budget):
+        raise TemplateError(
+            f"The template {_shown(text)} writes {_named_gaps(text, data)}",
+            hint="Give the parameter a `default`, the step `defaultResults`, or write it under a condition, as in "
+            "{{with .params.name}}{{.}}{{end}}.",
+        )
+    return result
+
+
+def _engine_text(text: str, data: Mapping[str, object], budget: TemplateBudget) -> str:
     token = _budget.set(budget)
     try:
         result = _compiled(text).render(data)
@@ -197,6 +212,65 @@ def render(text: str, data: Mapping[str, object], budget: TemplateBudget) -> str
         _budget.reset(token)
     budget.take(len(result))
     return result
+
+
+def _marked_apart(data: Mapping[str, object]) -> Mapping[str, object]:
+    try:
+        return _without_marks(dict(data))
+    except RecursionError:
+        raise TemplateError("The data of a template is nested too deeply") from None
+
+
+def _without_marks(value: Any) -> Any:
+    """JSON data whose texts do not have the mark of what is not there, and are as long."""
+    if isinstance(value, str):
+        return value.replace(NO_VALUE, "-" * len(NO_VALUE))
+    if isinstance(value, dict):
+        changed = {key: _without_marks(item) for key, item in cast("dict[str, object]", value).items()}
+        if "text" in value and "text" not in changed:  # `text` of an output is no member of it
+            changed["text"] = _without_marks(value["text"])
+        return changed
+    return [_without_marks(item) for item in cast("list[object]", value)] if isinstance(value, list) else value
+
+
+def _named_gaps(text: str, data: Mapping[str, object]) -> str:
+    """The fields that a template reads and that have no value, for messages."""
+    values = {f".{'.'.join(each.fields)}": find_field(data, each.fields) for each in references(text)}
+    gaps = [name for name, value in values.items() if value is None or value is MISSING]
+    return f"{' and '.join(gaps) or 'a value'} that {'are' if len(gaps) > 1 else 'is'} not there, or null"
+
+
+def find_field(data: Mapping[str, object], fields: Iterable[str]) -> object:
+    """The value of a field of the data; `MISSING` where it is not there."""
+    value: object = data
+    for name in fields:
+        if not isinstance(value, Mapping) or name not in value:
+            return MISSING
+        value = value[name]  # pyright: ignore[reportUnknownVariableType]
+    return value  # pyright: ignore[reportUnknownVariableType]
+
+
+@lru_cache(maxsize=4_096)
+def only_field(text: str) -> tuple[str, ...] | None:
+    """The field that a template is and nothing else, as `{{.params.name}}` or `{{json .params.name}}`."""
+    try:
+        nodes = parse_template(text, functions=FUNCTIONS).root.nodes
+    except (EngineError, RecursionError):
+        return None
+    actions = [node for node in nodes if not (isinstance(node, TextNode) and not node.text.strip())]
+    if len(actions) != 1 or not isinstance(node := actions[0], ActionNode) or node.pipeline.declarations:
+        return None
+    match node.pipeline.commands:
+        case (CommandNode(arguments=(FieldNode(fields=names),)),):
+            return names
+        case (CommandNode(arguments=(IdentifierNode(name="json"), FieldNode(fields=names))),):
+            return names
+        case (CommandNode(arguments=(IdentifierNode(name="index"), FieldNode(), *keys)) as command,) if all(
+            isinstance(key, StringNode) for key in keys
+        ):
+            return next(_walk(command, _Scope())).fields
+        case _:
+            return None
 
 
 @lru_cache(maxsize=4_096)

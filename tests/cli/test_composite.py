@@ -196,6 +196,14 @@ def test_check_against_servers(configured: CommandLine):
     assert "there is no tool 'math_ad'; did you mean math_add?" in messages
     assert any(message.startswith("'math_add' refuses it: ") for message in messages), messages
     assert any(message.startswith("'math_name' refuses it: ") for message in messages), messages
+    left_out = (
+        "'math_add' requires it, and the parameter 'n' may be left out: add it to `required`, or give it a `default`"
+    )
+    configured.write("workflows/bad.yaml", FLOW.replace("twice", "bad").replace("  required: [n]\n", ""))
+    found = configured("composite", "check", "--json").json["findings"]
+    assert [(each["path"], each["message"]) for each in found] == [
+        (f"steps[0].arguments.{name}", left_out) for name in "ab"
+    ]
 
 
 SCRIPT = """/*

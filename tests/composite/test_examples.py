@@ -156,7 +156,7 @@ async def test_multi_source_data():
     stubs.failing = {"api_get_data"}
     result = await run(stubs, "multi_source_data", {})
     assert statuses(result) == {"fetch_primary": "failed", "aggregate": "completed"}
-    assert stubs.arguments("processing_combine_data") == [{"primary": "<no value>"}]
+    assert stubs.arguments("processing_combine_data") == [{"primary": None}]
     well = Stubs()
     await run(well, "multi_source_data", {})
     assert well.arguments("processing_combine_data") == [{"primary": "map[rows:3]"}]

@@ -135,6 +135,42 @@ async def test_arguments_are_what_the_schema_of_the_tool_asks(schema: dict[str, 
     assert stubs.arguments("take") == [{"value": value}]
 
 
+OPTIONAL = {"type": "object", "properties": {"a": {"type": ["string", "null"]}, "n": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    ("template", "given", "sent"),
+    [
+        ("{{.params.a}}", {}, {}),
+        ("{{.params.a}}", {"a": None}, {"q": None}),
+        ("{{.params.a}}", {"a": "<no value>"}, {"q": "<no value>"}),
+        ("{{json .params.n}}", {}, {}),
+        ("{{json .params.n}}", {"n": 2}, {"q": "2"}),
+        ({"in": "{{.params.a}}", "n": 1}, {}, {"q": {"n": 1}}),
+    ],
+)
+async def test_an_argument_that_is_a_parameter_left_out_is_left_out(template: Any, given: Any, sent: Any):
+    stubs = Stubs()
+    stubs.add("echo", {"q": {"type": ["string", "null"]}}, lambda arguments: arguments)
+    result = await run(stubs, flow(step("a", arguments={"q": template}), parameters=OPTIONAL), given)
+    assert result.structured_content == sent
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("of {{.params.a}}", "writes .params.a that is not there, or null"),
+        (["{{.params.a}}", "x"], "The item '{{.params.a}}' of a list is not there"),
+    ],
+)
+async def test_a_parameter_left_out_cannot_be_part_of_an_argument(template: Any, message: str):
+    stubs = echo_server()
+    result = await run(stubs, flow(step("a", arguments={"q": template}), parameters=OPTIONAL))
+    assert message in about(result)["message"]
+    assert about(result)["code"] == "TEMPLATE_ERROR"
+    assert stubs.calls == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [({}, "n: Field required"), ({"n": "x"}, "n: 'x' is not of type"), ({"n": 1, "m": 2}, "'m' was unexpected")],
@@ -350,7 +386,7 @@ async def test_the_output_block():
         ("boolean", "yes", "is neither true nor false"),
         ("array", "{}", "is no array as JSON"),
         ("object", "map[a:1]", "is no object as JSON"),
-        ("string", "{{.steps.a.output.nothing}}", "The output 'x' has no value"),
+        ("string", "{{.steps.a.output.nothing}}", "writes .steps.a.output.nothing that is not there, or null"),
         ("integer", "{{len .steps.a.output.nothing}}", "The output 'x': The template"),
     ],
 )

@@ -8,10 +8,10 @@ import pytest
 
 from codecall.composite.failures import TemplateError
 from codecall.composite.outputs import StepOutput
-from codecall.composite.templates import TemplateBudget, references, render, syntax_error
+from codecall.composite.templates import TemplateBudget, only_field, references, render, syntax_error
 
 DATA: dict[str, Any] = {
-    "params": {"n": 5, "text": 'a "b"', "none": None, "big": "x" * 50_000},
+    "params": {"n": 5, "text": 'a "b"', "none": None, "big": "x" * 50_000, "mark": "<no value>"},
     "steps": {"a": {"status": "completed", "output": StepOutput({"items": [1, {"k": "v"}], "on": True})}},
 }
 
@@ -21,7 +21,7 @@ DATA: dict[str, Any] = {
     [
         ("plain }} text", "plain }} text"),
         ("{{.params.n}}", "5"),
-        ("{{.params.none}} {{.params.nope}} {{.steps.b.output.x}}", "<no value> <no value> <no value>"),
+        ("{{.params.mark}}{{with .params.nope}}{{.}}{{end}}", "<no value>"),
         ("{{json .steps.a.output}}", '{"items":[1,{"k":"v"}],"on":true}'),
         ("{{json .params.nope}} {{json nil}}", "null null"),
         ("{{.steps.a.output.text}}", '{"items":[1,{"k":"v"}],"on":true}'),
@@ -43,6 +43,9 @@ def test_what_templates_give(text: str, result: str):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("a {{.params.nope}} {{.params.none}}", ".params.nope and .params.none that are not there, or null"),
+        ("{{.params.mark}} {{.steps.b.output.x}}", "writes .steps.b.output.x that is not there"),
+        ("{{range .steps.a.output.items}}{{print nil}}{{end}}{{or .params.nope}}", "not there"),
         ("{{len .params.nope}}", "value of type nothing has no length"),
         ('{{fromJson "{"}}', "the text is not JSON"),
         ("{{fromJson .params.nope}}", "expected str, got nothing"),
@@ -109,3 +112,21 @@ def test_a_budget_is_shared_by_the_templates_of_a_run():
 )
 def test_what_a_template_reads(text: str, fields: set[tuple[str, ...]]):
     assert {reference.fields for reference in references(text)} == fields
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        (" {{- .params.n -}} ", ("params", "n")),
+        ("{{json .params.n}}", ("params", "n")),
+        ('{{index .params "an-id"}}', ("params", "an-id")),
+        ("{{.params.n}}{{.params.n}}", None),
+        ("a {{.params.n}}", None),
+        ("{{quote .params.n}}", None),
+        ("{{if .params.n}}{{.params.n}}{{end}}", None),
+        ("{{.x", None),
+        ("text", None),
+    ],
+)
+def test_a_template_that_is_nothing_but_one_field(text: str, field: tuple[str, ...] | None):
+    assert only_field(text) == field

@@ -291,7 +291,11 @@ def _show_order(workflow: Workflow, arguments: JsonObject, output: Output) -> in
             }
             row["tool"] = inner.tool
             rendered = render_arguments(known, None, {"params": params}, TemplateBudget())
-            row["arguments"] = {**inner.arguments, **rendered}
+            row["arguments"] = {
+                name: rendered.get(name, value)
+                for name, value in inner.arguments.items()
+                if name in rendered or name not in known
+            }
         if step.condition is not None:
             row["condition"] = step.condition
         rows.append(row)
