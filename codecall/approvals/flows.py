@@ -3,7 +3,8 @@
 What a tool returned is followed as fingerprints: of its texts, cut into blocks of `BLOCK` characters, and of its arrays
 and objects. The input of a later call is searched for them, its texts at every character. So a text of `BLOCK`
 characters or more is found wherever it is passed on whole, and a part of one wherever the part is at least
-`2 * BLOCK - 1` characters long; letter case and blanks do not count. What a script computes from a value is not found.
+`2 * BLOCK - 1` characters long; letter case and blanks do not count. `fingerprints.py` says what counts as the same.
+What a script computes from a value is not found.
 
 Nothing is compared with what the script or the tool's own schema says: that did not come from a tool. All of it is
 bounded. Where a bound is reached, a call counts as carrying what can be followed no longer.
@@ -15,22 +16,19 @@ import asyncio
 import json
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final, NamedTuple, cast
-from urllib.parse import unquote
+from typing import Final, NamedTuple
 
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
+from codecall.approvals.fingerprints import Texts, TooMuch, blocks, windows
 from codecall.approvals.options import ApprovalAction, FlowRule
 from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import CallRecord
 from codecall.globs import Patterns
 from codecall.jsonio.decode import read_json
-
-BLOCK: Final = 12
-"""Characters of the shortest text that is followed."""
 
 MAX_FOLLOWED_CHARS: Final = 1024 * 1024
 """Most characters of values, as JSON, that one run follows: some 10 MB of fingerprints at worst."""
@@ -43,8 +41,6 @@ MAX_FINGERPRINTS: Final = 200_000
 
 MAX_COMPARING_THREADS: Final = 2
 """Threads of one event loop that compare at a time, apart from those in which tools run: these may hold all theirs."""
-
-_WINDOW: Final = 64 * 1024
 
 _STRICTNESS: Final[Mapping[ApprovalAction, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
@@ -193,24 +189,21 @@ class ValueFlow:
     def _found(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> int:
         """The sources of what these arguments carry."""
         everything = (1 << len(self._sources)) - 1
-        if self._compared > MAX_COMPARED_CHARS:
-            return everything
         try:
-            texts = _Texts(dict(arguments))
+            texts = Texts(dict(arguments), is_input=True, max_chars=MAX_COMPARED_CHARS - self._compared)
+        except TooMuch:
+            self._compared = MAX_COMPARED_CHARS
+            return everything
         except RecursionError:
             return everything
         self._compared += texts.chars
-        if self._compared > MAX_COMPARED_CHARS:
-            return everything
-        if entry.kind == "resource":
-            texts.texts += [unquote(text) for text in texts.texts]
         found = self._unread
         for fingerprint in texts.containers:
             found |= self._seen.get(fingerprint, 0)
         said: frozenset[int] | None = None
         for text in texts.texts:
-            for windows in _windows(_plain(text)):
-                for window in self._seen.keys() & windows:
+            for part in windows(text):
+                for window in self._seen.keys() & part:
                     if self._seen[window] | found == found:
                         continue
                     if said is None:
@@ -221,16 +214,15 @@ class ValueFlow:
 
     def _take_fingerprints(self, value: str, sources: int) -> None:
         try:
-            texts = _Texts(read_json(value))
-        except (ValueError, RecursionError):
+            texts = Texts(read_json(value), is_input=False, max_chars=2 * MAX_FOLLOWED_CHARS)
+        except (ValueError, RecursionError, TooMuch):
             self._unread |= sources
             return
         for fingerprint in texts.containers:
             self._see(fingerprint, sources)
         for text in texts.texts:
-            plain = _plain(text)
-            for start in range(0, len(plain) - BLOCK + 1, BLOCK):
-                self._see(hash(plain[start : start + BLOCK]), sources)
+            for fingerprint in blocks(text):
+                self._see(fingerprint, sources)
 
     def _see(self, fingerprint: int, sources: int) -> None:
         if len(self._seen) >= MAX_FINGERPRINTS and fingerprint not in self._seen:
@@ -244,53 +236,6 @@ class ValueFlow:
         return self._written
 
 
-class _Texts:
-    """What of some JSON data is followed.
-
-    Raises:
-        RecursionError: it is nested too deeply.
-    """
-
-    def __init__(self, value: object) -> None:
-        self.texts: list[str] = []
-        """Its texts, keys and long numbers."""
-        self.containers: list[int] = []
-        """Fingerprints of its arrays and objects."""
-        self.chars = 0
-        """How much it is, values counting as characters."""
-        self._walk(value)
-
-    def _walk(self, value: object) -> tuple[int, int]:
-        """A fingerprint of `value`, and about how many characters it has."""
-        self.chars += 1
-        if isinstance(value, dict):
-            parts: list[tuple[int, int]] = []
-            for key, item in cast("dict[str, object]", value).items():
-                self._text(key)
-                fingerprint, chars = self._walk(item)
-                parts.append((hash((key, fingerprint)), chars))
-            # Sorted: the order of keys does not count.
-            return self._container("{", sorted(parts))
-        if isinstance(value, list):
-            return self._container("[", [self._walk(item) for item in cast("list[object]", value)])
-        text = value if isinstance(value, str) else _scalar(value)
-        self._text(text)
-        return hash(text), len(text)
-
-    def _text(self, text: str) -> None:
-        self.chars += len(text)
-        if len(text) >= BLOCK:
-            self.texts.append(text)
-
-    def _container(self, kind: str, parts: list[tuple[int, int]]) -> tuple[int, int]:
-        # `hash` of a text has a secret of the process in it, that of a number has not.
-        fingerprint = hash(kind + ",".join(str(part) for part, _ in parts))
-        chars = sum(chars for _, chars in parts)
-        if chars >= BLOCK and len(parts) > 1:
-            self.containers.append(fingerprint)
-        return fingerprint, chars
-
-
 # One limiter an event loop, as AnyIO keeps its own.
 _comparing: Final[RunVar[CapacityLimiter]] = RunVar("codecall_comparisons")
 
@@ -302,28 +247,9 @@ def comparing_threads() -> CapacityLimiter:
     return limiter
 
 
-def _scalar(value: object) -> str:
-    """A number or constant as JavaScript would write it, where that is exact."""
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
-        return str(int(value))
-    return str(value)
-
-
 def _schema_text(entry: CatalogEntry) -> str:
     return json.dumps(entry.input_schema, ensure_ascii=False, default=str)
 
 
-def _plain(text: str) -> str:
-    """`text` without what is not compared."""
-    return "".join(text.split()).casefold()
-
-
-def _windows(plain: str) -> Iterator[set[int]]:
-    """The fingerprints of a text at every character, a part of it after the other."""
-    last = len(plain) - BLOCK + 1
-    for start in range(0, last, _WINDOW):
-        yield {hash(plain[at : at + BLOCK]) for at in range(start, min(start + _WINDOW, last))}
-
-
 def _all_windows(text: str) -> frozenset[int]:
-    return frozenset(window for windows in _windows(_plain(text)) for window in windows)
+    return frozenset(window for part in windows(text) for window in part)

@@ -9,7 +9,7 @@ import pytest
 from fastmcp import Client, FastMCP
 
 from codecall import AuditEvent, CodeCallPlugin
-from codecall.approvals.flows import BLOCK
+from codecall.approvals.fingerprints import BLOCK
 from tests.approvals.conftest import DENY, ONCE, SAME_IN_RUN, SEVERAL, Office, Person, run
 
 pytestmark = pytest.mark.anyio

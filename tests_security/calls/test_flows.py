@@ -12,12 +12,14 @@ from fastmcp import Client
 from key_value.aio.stores.memory import MemoryStore
 
 from codecall.approvals import flows
+from codecall.approvals.fingerprints import Texts, TooMuch
 from codecall.approvals.flows import MAX_COMPARED_CHARS, MAX_COMPARING_THREADS, MAX_FOLLOWED_CHARS, FlowRules, ValueFlow
 from codecall.approvals.options import FlowRule
 from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import CallRecord
 from tests.approvals.conftest import ONCE, Meddler, run
 from tests.approvals.test_flows import ASKED, DENIED, SECRET, Servers
+from tests.work import python_steps
 
 pytestmark = pytest.mark.anyio
 
@@ -43,6 +45,86 @@ async def test_a_value_in_another_dress_is_found(expression: str) -> None:
     assert await servers.posted(expression) == "FLOW_DENIED"
 
 
+ROWS = [{"name": f"Ann {number}", "pin": 1000 + number, "paid": number / 2} for number in range(20)]
+NOTE = 'Salary: 9k\nBonus: 4k\nPIN: 4711\n"top" ü\n'
+TOLD = "const {rows, pins, note, small} = await callTool('mail:tell', {});"
+
+
+def telling(**options: Any) -> Servers:
+    """Servers with a tool that tells short values."""
+    servers = Servers(DENIED, **options)
+
+    def tell() -> dict[str, Any]:
+        return {"rows": ROWS, "pins": [471111, 471112], "note": NOTE, "small": 0.0000012345678901}
+
+    servers.server.tool(tell, name="mail:tell")
+    return servers
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "JSON.stringify(rows)",
+        "JSON.stringify(rows, null, 2)",
+        "JSON.stringify(rows.map(({pin, ...row}) => ({...row, pin})))",
+        "`Sum these up [please: ${JSON.stringify(rows)} \\}`",
+        "JSON.stringify(rows).slice(0, -5)",
+        "JSON.stringify({body: JSON.stringify(rows)})",
+        "JSON.stringify({body: JSON.stringify(pins)})",
+        "'x' + JSON.stringify(JSON.stringify(rows))",
+        "encodeURIComponent(JSON.stringify(rows[1]))",
+        "JSON.stringify({note})",
+        "JSON.stringify(JSON.stringify({note}))",
+        "'x' + JSON.stringify(note) + 'y'",
+        "`https://eve.example/?q=${encodeURIComponent(note)}`",
+        "`${small} EUR`",
+        "{text: [JSON.stringify({small})]}",
+    ],
+)
+async def test_short_values_and_texts_are_found_in_json_within_a_text(expression: str) -> None:
+    answer = await telling().execute(f"{TOLD} const body = {expression}; {POST}")
+    assert answer["result"] == "FLOW_DENIED"
+
+
+@pytest.mark.parametrize("expression", ["json.encode(rows)", "'Rows: ' + str(rows)", "json.encode({'note': note})"])
+async def test_json_that_starlark_writes_is_read_too(expression: str) -> None:
+    servers = telling(starlark=True)
+    script = f"""
+told = call_tool('mail:tell')
+rows, note = told['rows'], told['note']
+call_tool('http:post', body = {expression})"""
+    async with Client(servers.server) as client:
+        result = await client.call_tool("execute_tool_script", {"script": script}, raise_on_error=False)
+    assert "may not be given" in str(result.content)
+
+
+async def test_what_reads_like_json_of_other_values_is_none_of_theirs() -> None:
+    servers = telling()
+    for body in (str(ROWS), json.dumps([row | {"pin": 1} for row in ROWS]), '[[{{]}"' * 20, "\\u00zz\\", "%zz+%"):
+        answer = await servers.execute(
+            f"{TOLD} const body = codecall.body; {POST}".replace("codecall.body", repr(body))
+        )
+        assert answer["result"] == "posted", answer
+
+
+HOSTILE = ["[1,", "[", '["\\', '["a\\"', "[}", "[{", '"', "\\u0041", "%20+", "[ ", '["[1', "\\\\", '{"":', "-"]
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+@pytest.mark.parametrize("is_input", [True, False])
+def test_reading_a_text_takes_steps_in_proportion_to_its_length(piece: str, is_input: bool) -> None:
+    def steps(length: int) -> int:
+        text = "[" + piece * (length // len(piece))
+        return python_steps(lambda: Texts(text, is_input=is_input, max_chars=10**9))
+
+    assert steps(8_000) < 2.5 * steps(4_000)
+
+
+def test_parts_of_json_in_texts_count_as_compared() -> None:
+    with pytest.raises(TooMuch):
+        Texts("[1," * 1_000, is_input=True, max_chars=6_000)
+
+
 @pytest.mark.parametrize(
     "expression",
     [
@@ -51,6 +133,7 @@ async def test_a_value_in_another_dress_is_found(expression: str) -> None:
         "[...mail.subject].map(c => c.charCodeAt(0))",
         "[...mail.subject].join('-')",
         "mail.subject.length",
+        "mail.to.join(', ')",
     ],
 )
 async def test_what_docs_say_is_not_seen(expression: str) -> None:

@@ -1,0 +1,226 @@
+"""What two pieces of JSON data have in common: fingerprints of their texts, cut into blocks of `BLOCK` characters, and
+of their arrays and objects.
+
+JSON within a text counts as what it says, and of what a call is given also a text with the escapes of JSON or of URLs:
+so a script fills a parameter that takes a text. All of it takes a time linear in the length of the data.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Final, cast
+from urllib.parse import unquote, unquote_plus
+
+from codecall.redaction.clean import well_formed
+
+BLOCK: Final = 12
+"""Characters of the shortest text that is followed."""
+
+MAX_LAYERS: Final = 2
+"""How often a text is read anew as a text within JSON: it may be JSON within JSON."""
+
+MAX_OPEN: Final = 64
+"""Most arrays and objects inside of one another that are looked for in a text; of more the innermost."""
+
+_PART_CHARS: Final = 2
+"""How many characters a part of JSON within a text counts, besides its own."""
+
+_WINDOW: Final = 64 * 1024
+
+_OPENING: Final = re.compile(r"[\[{]")
+_PART: Final = re.compile(
+    r"""[\[{\]}]|"(?P<text>[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*)"?|(?P<scalar>[^\s\[\]{},:"]+)"""
+)
+_ESCAPE: Final = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))""")
+_ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+
+
+class TooMuch(Exception):  # noqa: N818 - internal signal, named for what happened
+    """There is more than may be looked at."""
+
+
+class Texts:
+    """What of some JSON data is followed.
+
+    Args:
+        value: The data.
+        is_input: Whether a call is given it.
+        max_chars: Most that it may be.
+
+    Raises:
+        TooMuch: it is more.
+        RecursionError: it is nested too deeply.
+    """
+
+    def __init__(self, value: object, *, is_input: bool, max_chars: int) -> None:
+        self._is_input = is_input
+        self._max_chars = max_chars
+        self.texts: list[str] = []
+        """Its texts, keys and long numbers; those of an input in all readings."""
+        self.containers: list[int] = []
+        """Fingerprints of its arrays and objects."""
+        self.chars = 0
+        """How much it is, values and parts of JSON within texts counting as characters."""
+        self._walk(value)
+
+    def _walk(self, value: object) -> tuple[int, int]:
+        """A fingerprint of `value`, and about how many characters it has."""
+        self._count(1)
+        if isinstance(value, dict | list):
+            container = _Container(is_object=isinstance(value, dict))
+            if isinstance(value, list):
+                for item in cast("list[object]", value):
+                    container.add(*self._walk(item))
+            else:
+                for key, item in cast("dict[str, object]", value).items():
+                    self._text(key)
+                    container.add(hash(key), 0)
+                    container.add(*self._walk(item))
+            if container.is_followed:
+                self.containers.append(container.fingerprint)
+            return container.fingerprint, container.chars
+        if isinstance(value, str):
+            self._text(value)
+            return hash(value), len(value)
+        spellings = _spellings(value)
+        for spelling in spellings:
+            self._text(spelling)
+        return hash(spellings[0]), len(spellings[0])
+
+    def _text(self, text: str) -> None:
+        for reading in _readings(text) if self._is_input and len(text) >= BLOCK else (text,):
+            self._count(len(reading))
+            if len(reading) >= BLOCK:
+                self.texts.append(reading)
+                self._search(reading)
+
+    def _count(self, chars: int) -> None:
+        self.chars += chars
+        if self.chars > self._max_chars:
+            raise TooMuch
+
+    def _search(self, text: str, layer: int = 0) -> None:
+        """Follow the arrays and objects that a text has as JSON, whatever else it says.
+
+        What is no JSON is not told from it: its fingerprints are of nothing that a tool returned.
+        """
+        opened: deque[_Container] = deque(maxlen=MAX_OPEN)
+        at = 0
+        while found := (_PART if opened else _OPENING).search(text, at):
+            self._count(_PART_CHARS)
+            at, part = found.end(), found[0]
+            if part in "[{":
+                opened.append(_Container(is_object=part == "{"))
+            elif part in "]}":
+                if opened[-1].is_object != (part == "}"):
+                    opened.clear()
+                    continue
+                container = opened.pop()
+                if container.is_followed:
+                    self.containers.append(container.fingerprint)
+                if opened:
+                    opened[-1].add(container.fingerprint, container.chars)
+            else:
+                scalar = found["scalar"]
+                said = _said(scalar) if scalar is not None else _without_escapes(found["text"])
+                opened[-1].add(hash(said), len(said))
+                if layer < MAX_LAYERS and len(said) >= BLOCK and ("[" in said or "{" in said):
+                    self._search(said, layer + 1)
+
+
+class _Container:
+    """An array or object whose items are given one after the other; the keys of an object before their values."""
+
+    __slots__ = ("_key", "_parts", "chars", "fingerprint", "is_object")
+
+    def __init__(self, *, is_object: bool) -> None:
+        self.is_object = is_object
+        self.chars = self._parts = 0
+        self.fingerprint = 1 if is_object else 0
+        self._key: int | None = None
+
+    def add(self, fingerprint: int, chars: int) -> None:
+        """Add a fingerprint of an item, and how many characters it has."""
+        if not self.is_object:
+            self.fingerprint = hash((self.fingerprint, fingerprint))
+        elif self._key is None:
+            self._key = fingerprint
+            return
+        else:
+            # A sum: the order of keys does not count.
+            self.fingerprint += hash((self._key, fingerprint))
+            self._key = None
+        self.chars += chars
+        self._parts += 1
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether it is long enough, and more than the one item in it."""
+        return self.chars >= BLOCK and self._parts > 1
+
+
+def plain(text: str) -> str:
+    """`text` without what is not compared."""
+    return "".join(text.split()).casefold()
+
+
+def blocks(text: str) -> Iterator[int]:
+    """The fingerprints of a text, cut into blocks."""
+    compared = plain(text)
+    return (hash(compared[start : start + BLOCK]) for start in range(0, len(compared) - BLOCK + 1, BLOCK))
+
+
+def windows(text: str) -> Iterator[set[int]]:
+    """The fingerprints of a text at every character, a part of it after the other."""
+    compared = plain(text)
+    last = len(compared) - BLOCK + 1
+    for start in range(0, last, _WINDOW):
+        yield {hash(compared[at : at + BLOCK]) for at in range(start, min(start + _WINDOW, last))}
+
+
+def _readings(text: str) -> dict[str, None]:
+    """A text, and what it says without the escapes of JSON or of URLs."""
+    readings, layer = {text: None}, text
+    for _ in range(MAX_LAYERS):
+        if "\\" not in layer:
+            break
+        layer = _without_escapes(layer)
+        readings[layer] = None
+    if "%" in text or "+" in text:
+        readings |= {unquote(text): None, unquote_plus(text): None}
+    return readings
+
+
+def _without_escapes(text: str) -> str:
+    return well_formed(_ESCAPE.sub(_unescaped, text)) if "\\" in text else text
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else _ESCAPED.get(found[2], found[2])
+
+
+def _said(scalar: str) -> str:
+    """A number or constant of some JSON as `_spellings` has it first."""
+    if scalar.isdecimal() and scalar.isascii() and scalar[0] != "0":
+        return scalar
+    try:
+        return _spellings(json.loads(scalar))[0]
+    except ValueError:
+        return scalar
+
+
+def _spellings(value: object) -> tuple[str, ...]:
+    """A number or constant as scripts write it, where that is exact."""
+    if not isinstance(value, float):
+        return (str(value),)
+    if value.is_integer() and abs(value) < 2**63:
+        return (str(int(value)),)
+    spelling = str(value)
+    if "e-0" not in spelling:
+        return (spelling,)
+    # JavaScript has no exponent here down to 1e-6, and no zero before one digit of it.
+    return (spelling, format(Decimal(spelling), "f") if abs(value) >= 1e-6 else spelling.replace("e-0", "e-"))
