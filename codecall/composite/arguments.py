@@ -84,7 +84,7 @@ def _errors(validator: Validator, arguments: object) -> Iterator[tuple[list[str]
 def render_arguments(
     arguments: Mapping[str, object], schema: JsonObject | None, data: Mapping[str, object], budget: TemplateBudget
 ) -> JsonObject:
-    """The arguments of a call: templates rendered, and their texts read as what `schema` asks. One that is one field only
+    """The arguments of a call: templates rendered, and their texts read as what `schema` asks. One that is a field
     is left out where that is not there, and null where it is null.
 
     Raises:
