@@ -185,7 +185,7 @@
       let kept = 0, left = 0;
       for (let index = 0; index < keys.length; index++) {
         const key = keys[index];
-        if (typeof key !== 'string' || key === '__proto__' || key === 'constructor') continue;
+        if (typeof key !== 'string') continue;
         if (!leaving && kept >= LIMITS.properties) { left++; continue; }
         const before = losses;
         const item = encode(at(key), depth + 1);
