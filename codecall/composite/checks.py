@@ -27,19 +27,22 @@ _ONE_FIELD: Final = re.compile(
     r"\{\{-?\s*(?P<json>json )?\s*\.steps\.(?P<step>\w+)\.output(?P<fields>(\.\w+)+)\s*-?\}\}"
 )
 """A template that is nothing but one field of a step's output."""
+_STEP_PATH: Final = re.compile(r"steps\[\d+\]")
 _STEP_FIELDS: Final = ("output", "status", "error")
 _WORKFLOW_FIELDS: Final = ("id", "name", "start")
 
 
 def check_workflow(workflow: Workflow, findings: Findings) -> None:
-    """Add all that is wrong with `workflow`, whose form is right, to `findings`."""
+    """Add all that is wrong with `workflow` to `findings`, which have what is wrong with its form; nothing that may be
+    wrong only because of that."""
     steps: dict[str, AnyStep] = {}
     for step in workflow.steps:
-        if step.id in steps:
+        if step.id and step.id in steps:
             findings.add(f"{step.path}.id", f"the id {step.id!r} is that of {steps[step.id].path}, too")
         else:
             steps[step.id] = step
-    _check_dependencies(steps, findings)
+    if not _lacks_steps(workflow, findings):
+        _check_dependencies(steps, findings)
     cycle = find_cycle({name: step.depends_on for name, step in steps.items()})
     if cycle:
         findings.add(f"{steps[cycle[0]].path}.dependsOn", f"the steps wait for each other: {' → '.join(cycle)}")
@@ -51,6 +54,13 @@ def check_workflow(workflow: Workflow, findings: Findings) -> None:
     for path, text in workflow.output.templates() if workflow.output is not None else ():
         templates.check(text, path, None, steps.keys())
     _check_defaults(workflow, findings)
+
+
+def _lacks_steps(workflow: Workflow, findings: Findings) -> bool:
+    """Whether there are steps whose ids are not known, so that nothing can be said of names that no step has."""
+    return any(not step.id or findings.has(f"{step.path}.id") for step in workflow.steps) or any(
+        each.place.path == "steps" or _STEP_PATH.fullmatch(each.place.path) for each in findings.found
+    )
 
 
 def _check_dependencies(steps: Mapping[str, AnyStep], findings: Findings) -> None:
@@ -103,7 +113,9 @@ class _Templates:
         self._findings = findings
         properties = workflow.parameters.get("properties")
         names = list(cast("Mapping[str, object]", properties)) if isinstance(properties, dict) else []
-        self._parameters = None if workflow.parameters.get("additionalProperties") else names
+        unknown = bool(workflow.parameters.get("additionalProperties")) or findings.has("parameters")
+        self._parameters = None if unknown else names
+        self._lacks_steps = _lacks_steps(workflow, findings)
 
     def check(self, text: str, path: str, step: AnyStep | None, reachable: Iterable[str]) -> None:
         """Check one template of `step`, or of the output, which may read the steps of `reachable`."""
@@ -140,8 +152,8 @@ class _Templates:
 
     def _step_problem(self, name: str, field: str | None, step: AnyStep | None, reachable: Iterable[str]) -> str | None:
         if name not in self._steps:
-            return f"there is no step {name!r:.80}{_near(name, self._steps)}"
-        if name not in reachable:
+            return None if self._lacks_steps else f"there is no step {name!r:.80}{_near(name, self._steps)}"
+        if name not in reachable and not self._findings.has("steps" if step is None else f"{step.path}.dependsOn"):
             owner = f"step '{step.id}'" if step is not None else "the output"
             return f"step '{name}' is not among the steps that {owner} depends on; add it to dependsOn"
         if field is not None and field not in _STEP_FIELDS:
@@ -228,8 +240,12 @@ def _check_steps(workflow: Workflow, findings: Findings, tools: Mapping[str, Kno
         if not isinstance(inner, ToolStep):
             continue
         tool = tools.get(inner.tool)
+        if not inner.tool:
+            continue
         if tool is None:
             findings.add(f"{inner.path}.tool", f"there is no tool {inner.tool!r:.80}{_near(inner.tool, tools)}")
+            continue
+        if any(each.place.path == f"{inner.path}.arguments" for each in findings.found):
             continue
         known = cast("JsonObject", _known(inner.arguments))
         problems = find_violations(known, tool.input_schema) or find_missing(known, tool.input_schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
@@ -40,6 +41,10 @@ class Findings:
     def add(self, path: str, message: str, *, line: int | None = None) -> None:
         """Add a finding at a path below the definition, or at a line of its file."""
         self.found.append(Finding(Place(self._file, path, line or self._line(path)), message, self.tool))
+
+    def has(self, path: str) -> bool:
+        """Whether something is wrong at a path or below it."""
+        return any(re.match(rf"{re.escape(path)}($|[.\[])", each.place.path) for each in self.found)
 
     def _line(self, path: str) -> int | None:
         """The line of a value, or of the nearest one around it that has a line."""

@@ -54,8 +54,8 @@ _MAX_DEPTH: Final = 20
 
 
 def parse_workflow(data: object, findings: Findings) -> Workflow | None:
-    """The workflow of a definition; None where its form is wrong, which `findings` says."""
-    before = len(findings.found)
+    """The workflow of a definition, as far as its form is right, and `findings` say where it is not; None where it is
+    no mapping."""
     if not isinstance(data, Mapping):
         findings.add("", f"a definition is a mapping with name, description and steps; this is {kind_of(data)}")
         return None
@@ -65,7 +65,7 @@ def parse_workflow(data: object, findings: Findings) -> Workflow | None:
     description = fields.text("description", required=True)
     mode = fields.choice("failureMode", get_args(FailureMode), "abort")
     steps = _steps(fields, "continue" if mode == "continue" else "abort")
-    workflow = Workflow(
+    return Workflow(
         name=name or "",
         description=description or "",
         steps=tuple(steps),
@@ -75,7 +75,6 @@ def parse_workflow(data: object, findings: Findings) -> Workflow | None:
         failure_mode=cast("FailureMode", mode),
         source=_source(fields),
     )
-    return workflow if len(findings.found) == before else None
 
 
 def _source(fields: Fields) -> str:
@@ -122,14 +121,11 @@ def _steps(fields: Fields, default_action: ErrorAction) -> list[AnyStep]:
         if not isinstance(item, dict):
             fields.findings.add(path, f"a step is a mapping with id and tool; this is {kind_of(item)}")
             continue
-        step = _step(Fields(cast("Mapping[object, object]", item), path, fields.findings), default_action)
-        if step is not None:
-            steps.append(step)
+        steps.append(_step(Fields(cast("Mapping[object, object]", item), path, fields.findings), default_action))
     return steps
 
 
-def _step(fields: Fields, default_action: ErrorAction) -> AnyStep | None:
-    before = len(fields.findings.found)
+def _step(fields: Fields, default_action: ErrorAction) -> AnyStep:
     kind = fields.choice("type", _KEYS_OF, "tool")
     fields.only(_KEYS_OF[kind])
     step_id = fields.text("id", required=True) or ""
@@ -145,8 +141,7 @@ def _step(fields: Fields, default_action: ErrorAction) -> AnyStep | None:
         "default_results": fields.data.get("defaultResults", MISSING),
     }
     make = {"tool": _tool_step, "elicitation": _elicitation_step, "forEach": _for_each_step}[kind]
-    step = make(fields, shared, default_action)
-    return step if len(fields.findings.found) == before else None
+    return make(fields, shared, default_action)
 
 
 def _on_error(fields: Fields, default_action: ErrorAction) -> OnError:

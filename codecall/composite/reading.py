@@ -50,6 +50,8 @@ class ReadDefinitions(NamedTuple):
     """Names of those with findings, as far as they have names."""
     places: Mapping[str, Findings]
     """For each of `tools`, by name, what adds findings where it stands."""
+    wrong: tuple[tuple[Definition, Findings], ...] = ()
+    """The others, as far as they can be read, each with its findings."""
 
     @property
     def workflows(self) -> tuple[Workflow, ...]:
@@ -216,16 +218,18 @@ class _Reader:
                 f"composite tools: {len(self._found):,} definitions; at most {MAX_DEFINITIONS:,} are read"
             )
         served: dict[str, tuple[Definition, Findings]] = {}
+        parsed: list[tuple[Definition, Findings]] = []
         for definition in self._found:
             tool = definition.parse()
             if tool is None:
                 continue
-            if tool.name in served:
-                definition.findings.add("name", f"there are two composite tools of the name {tool.name!r}")
-                continue
+            parsed.append((tool, definition.findings))
             if isinstance(tool, Workflow):
                 check_workflow(tool, definition.findings)
-            served[tool.name] = tool, definition.findings
+            if tool.name in served:
+                definition.findings.add("name", f"there are two composite tools of the name {tool.name!r}")
+            elif tool.name:
+                served[tool.name] = tool, definition.findings
         check_together(served)
         resources = {definition.resource for definition in self._found if definition.resource}
         for name, path, findings in self._references:
@@ -241,7 +245,8 @@ class _Reader:
         valid = tuple(tool for tool, findings in served.values() if not findings.found)
         names = dict.fromkeys(definition.findings.tool for definition in self._found if definition.findings.found)
         places = {name: findings for name, (_, findings) in served.items()}
-        return ReadDefinitions(valid, tuple(found), tuple(filter(None, names)), places)
+        wrong = tuple((tool, findings) for tool, findings in parsed if findings.found)
+        return ReadDefinitions(valid, tuple(found), tuple(filter(None, names)), places, wrong)
 
 
 def _is_definition(file: Path) -> bool:

@@ -176,7 +176,8 @@ def test_a_dry_run_shows_the_order(configured: CommandLine):
 def test_check_of_a_file(cli: CommandLine):
     cli.write("good.yaml", FLOW)
     cli.write("bad.yaml", FLOW.replace("dependsOn: [sum]", "dependsOn: [som]"))
-    assert cli("check", "good.yaml").code == 0
+    good = cli("check", "good.yaml")
+    assert (good.code, good.err.strip()) == (0, "1 definition checked without the tools of servers, nothing found")
     result = cli("check", "bad.yaml", "--json")
     assert result.code == 1
     assert result.json["findings"][0]["path"] == "steps[1].dependsOn[0]"
@@ -184,12 +185,14 @@ def test_check_of_a_file(cli: CommandLine):
 
 
 def test_check_against_servers(configured: CommandLine):
-    assert configured("composite", "check").code == 0
+    clean = configured("composite", "check")
+    assert (clean.code, clean.err.strip()) == (0, "1 definition checked against the tools of 1 server, nothing found")
     output = "output:\n  properties:\n    x: {type: integer, description: d, value: '{{.steps.name.output.name}}'}\n"
     bad = FLOW.replace("tool: math_add", "tool: math_ad", 1).replace("b: 0", "b: [1]") + output
     configured.write("workflows/bad.yaml", bad.replace("twice", "bad"))
     messages = [finding["message"] for finding in configured("composite", "check", "--json").json["findings"]]
     assert messages[0] == "there is no step 'name'"
+    assert "there is no tool 'math_ad'; did you mean math_add?" in messages
     step = "  - id: name\n    tool: math_name\n    arguments: {}\n"
     configured.write("workflows/bad.yaml", bad.replace("twice", "bad").replace("output:\n", f"{step}output:\n", 1))
     messages = [finding["message"] for finding in configured("composite", "check", "--json").json["findings"]]

@@ -151,6 +151,25 @@ def test_all_of_it_at_once():
     assert len(findings) == 5
 
 
+def test_steps_are_compared_with_each_other_whatever_else_is_wrong():
+    bad = workflow(
+        step(timeout="x", arguments={"q": "{{.params.nope}}"}),
+        step("b", arguments={"q": "{{.steps.a.output.x}}"}, dependsOn=["a", "c"]),
+        step("d", arguments={"q": "{{.steps.a.output.x}}"}, dependsOn="a"),
+        parameters={"type": "object", "properties": {}},
+    )
+    messages = found(bad)
+    assert [" no duration" in messages[0], "a list is needed" in messages[1]] == [True, True]
+    assert ["there is no step 'c'" in messages[2], "no such parameter" in messages[3]] == [True, True]
+    assert len(messages) == 4
+
+
+@pytest.mark.parametrize("wrong", [{"id": "!"}, {"id": 1}, 7])
+def test_a_step_without_an_id_may_be_the_one_that_others_name(wrong: Any):
+    messages = found(workflow(wrong if wrong == 7 else step(**wrong), step("b", dependsOn=["a"])))
+    assert len(messages) == 1
+
+
 def test_one_finding_for_each_field_without_a_default():
     findings = found(
         workflow(

@@ -96,7 +96,9 @@ async def definitions_verdict(sources: Sequence[str], options: GatewayOptions | 
 
     read = _read(sources)
     findings = [*read.findings, *[finding async for finding in _script_findings(read, output)]]
-    if options is not None and options.servers and read.tools:
+    compared = 0
+    if options is not None and options.servers and (read.tools or read.wrong):
+        compared = len(options.servers)
         findings += await _live_findings(read, options, output)
     body = [
         {"file": each.place.file, "line": each.place.line, "path": each.place.path, "message": each.message}
@@ -105,11 +107,12 @@ async def definitions_verdict(sources: Sequence[str], options: GatewayOptions | 
     if not output.as_json:
         for finding in findings:
             output.line(str(finding))
-        checked = count_of(len(read.tools) + len(read.invalid), "definition")
+        against = f"against the tools of {count_of(compared, 'server')}" if compared else "without the tools of servers"
+        checked = f"{count_of(len(read.tools) + len(read.wrong), 'definition')} checked {against}"
         if findings:
-            output.note(f"{checked} checked, {count_of(len(findings), 'finding')}", "bold red")
-        elif output.err.is_terminal:
-            output.note(f"{checked} checked, nothing found", "green")
+            output.note(f"{checked}, {count_of(len(findings), 'finding')}", "bold red")
+        else:
+            output.note(f"{checked}, nothing found", "green")
     return {"valid": not findings, "findings": body, "tools": [tool.name for tool in read.tools]}
 
 
@@ -127,10 +130,10 @@ async def _live_findings(read: ReadDefinitions, options: GatewayOptions, output:
         for server in servers
         for tool in server.tools
     }
-    tools |= {tool.name: KnownTool(tool.parameters) for tool in read.tools}
+    definitions = [*((tool, read.places[tool.name]) for tool in read.tools), *read.wrong]
+    tools |= {tool.name: KnownTool(tool.parameters) for tool, _ in definitions}
     found: list[Finding] = []
-    for tool in read.tools:
-        findings = read.places[tool.name]
+    for tool, findings in definitions:
         before = len(findings.found)
         check_tools(tool, findings, tools)
         found += findings.found[before:]
