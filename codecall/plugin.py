@@ -452,6 +452,11 @@ class CodeCallPlugin(CatalogTransform):
         rules = options.approvals.rules if options.approvals is not None else ()
         if not rules and not options.flows:
             return
+        if any(rule.action == "deny" for rule in rules):
+            logger.warning(
+                "approvals: what a rule denies, it denies to scripts and codecall:invoke; a client that calls such a "
+                "tool by its name, without CodeCall, is not stopped"
+            )
         from codecall.approvals.unmatched import KnownNames, unmatched_names  # few servers have rules
 
         entries = await view.entries()

@@ -1,7 +1,7 @@
-"""Tools that may destroy something: shown to clients whose person can be asked, and asked for before each call.
+"""Calls that a client makes by itself: held against the rules of the option `approvals`, as those of scripts are.
 
-Scripts and `codecall_invoke` ask by the rules of the option `approvals`, to which `with_server_rules` adds those of
-servers, and the last one. A call that a client makes without CodeCall is held against the same rules here.
+To these rules `with_server_rules` adds those of servers, and a last one, for tools that may destroy something: such
+tools are shown to clients whose person can be asked.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from fastmcp.exceptions import ToolError
 from fastmcp.server.dependencies import get_context
-from fastmcp.tools.base import ToolResult
+from fastmcp.tools.base import Tool, ToolResult
 
 from codecall.approvals.gate.gate import is_admitted
 from codecall.approvals.options import ApprovalRule, read_approvals
 from codecall.approvals.rules import RuleSet
 from codecall.approvals.service import ApprovalService
-from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.apps import ComponentOrigin
+from codecall.catalog.cache.cache import entry_from_tool
+from codecall.catalog.entries import NO_METADATA, CatalogEntry
 from codecall.gateway.config.variables import resolve_values
 from codecall.gateway.exposure import GatewayPlugin, current_context
 
@@ -68,8 +69,8 @@ def _of_server(name: str, rule: ApprovalRule) -> ApprovalRule:
     return rule.model_copy(update={"servers": (name,), "tools": tools})
 
 
-class DestructiveAsking:
-    """Has a person allow calls of destructive tools; an `Asking`.
+class DirectCalls:
+    """Holds calls that a client makes by itself against the rules; an `Asking`.
 
     Args:
         plugin: The plugin, which knows the tools.
@@ -85,16 +86,19 @@ class DestructiveAsking:
         context = current_context()
         return context is not None and self._service.can_ask(context)
 
-    async def call(self, name: str, arguments: dict[str, Any], make: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+    async def call(
+        self, tool: Tool, server: str, arguments: dict[str, Any], make: Callable[[], Awaitable[ToolResult]]
+    ) -> ToolResult:
         """See `Asking.call`."""
-        if is_admitted(name):
+        if is_admitted(tool.name):
+            return await make()
+        # Not from the catalog, which lacks what scripts may not use.
+        own = entry_from_tool(tool, NO_METADATA, server, ComponentOrigin(server, tool.name, server))
+        if (await self._service.rules.ruling(own, arguments)).action == "allow":
             return await make()
         context = get_context()
 
         async def find() -> CatalogEntry:
-            entry = await self._plugin.view(context).find(name)
-            if entry is None:
-                raise ToolError(f"Nobody can allow calls of {name}: CodeCall does not know it")
-            return entry
+            return await self._plugin.view(context).find(tool.name) or own
 
-        return await self._service.call(context, name, arguments, find=find, make=make)
+        return await self._service.call(context, tool.name, arguments, find=find, make=make)

@@ -120,6 +120,13 @@ class GatewayPlugin(CodeCallPlugin):
         return self._composites.tools.keys() if self._composites is not None else ()
 
     @property
+    def may_list_own(self) -> bool:
+        """Whether clients may come to list tools of CodeCall's own: meta-tools, or composite ones."""
+        never = self.exposure_policy is not None and self.exposure_policy.never
+        others = any(not is_meta_tool(tool.name) for tool in self.meta_tools)
+        return not never or others or bool(self.options.composite_tools)
+
+    @property
     def approval_service(self) -> ApprovalService | None:
         """What asks persons for calls; None where nothing does."""
         return self._now.runtime.approvals

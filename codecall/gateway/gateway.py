@@ -20,7 +20,7 @@ from fastmcp.server.providers import Provider
 
 from codecall.approvals.options import ApprovalRule
 from codecall.errors import CodeCallError, OptionsError
-from codecall.gateway.asking import DestructiveAsking, read_rules, with_server_rules
+from codecall.gateway.asking import DirectCalls, read_rules, with_server_rules
 from codecall.gateway.config.options import TABLE_EXAMPLES, GatewayOptions
 from codecall.gateway.config.variables import resolve_server, resolve_values
 from codecall.gateway.downstream import ServerBlurb, build_instructions
@@ -88,9 +88,11 @@ class Gateway:
         ]
         self._plugin = self._create_plugin(asked)
         service = self._plugin.approval_service if self._plugin is not None else None
-        asking = DestructiveAsking(self._plugin, service) if self._plugin is not None and service is not None else None
+        asking = DirectCalls(self._plugin, service) if self._plugin is not None and service is not None else None
+        # The last rule is about tools that are asked for, and these have it anyway.
+        has_rules = service is not None and len(service.options.rules) > bool(asked)
         for name, mode in self._exposed.items():
-            if mode == "meta_tools" and self._plugin is None:
+            if mode == "meta_tools" and (self._plugin is None or not self._plugin.may_list_own):
                 given = 'expose: "meta_tools"' if enabled[name].code_mode is None else "code_mode: true"
                 raise OptionsError(
                     f'servers.{name}.{given} needs CodeCall\'s four tools, and expose.mode is "never"',
@@ -112,6 +114,7 @@ class Gateway:
                 on_change=self._lists_changed,
                 wait_for_first=functools.partial(self._must_wait, server.exposed),
                 asking=asking if name in asked else None,
+                guard=asking if has_rules else None,
             )
             for name, server in enabled.items()
         }
@@ -138,7 +141,7 @@ class Gateway:
     @property
     def plugin(self) -> GatewayPlugin | None:
         """CodeCall on that server; None with `expose.mode` "never", no tool of another set of meta-tools, and no
-        composite tool."""
+        composite tool, and no rule about calls."""
         return self._plugin
 
     @property
@@ -289,17 +292,14 @@ class Gateway:
         options |= {name: value for name, value in own.items() if value is not None}
         others = (*(spelling for spellings in _OTHER_SETS.values() for spelling in spellings), *_COMPOSITES)
         paths = self.options.composite_tools.paths
-        if self.options.expose.mode == "never" and not paths and not any(options.get(option) for option in others):
-            for name in own_rules:
-                raise OptionsError(
-                    f'servers.{name}.approvals needs CodeCall\'s four tools, and expose.mode is "never"',
-                    hint="Set another mode; access.deny hides tools without them.",
-                )
+        has_rules = bool(own_rules) or options.get("approvals") is not None
+        needed = has_rules or paths or any(options.get(option) for option in others)
+        if self.options.expose.mode == "never" and not needed:
             return None
         self._leave_alone([name for name, server in self.options.servers.items() if server.code_mode is False], options)
         if not any(spelling in options for spelling in _SEPARATOR):
             options["tool_name_separator"] = "_"
-        if own_rules or asked or options.get("approvals") is not None:
+        if has_rules or asked:
             folder = self._approvals_folder
             options["approvals"] = with_server_rules(options.get("approvals"), own_rules, asked, folder)
         if paths:

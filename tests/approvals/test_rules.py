@@ -185,5 +185,7 @@ async def test_rules_that_name_what_there_is_not_are_logged_once_for_each_server
         "approvals.servers: 'offise' matches no server; did you mean 'office'?",
         "approvals.tools: 'nosuch*' matches no tool that scripts may use on 'office'",
         "approvals.tools: 'send_mial' matches no tool that scripts may use on 'office'; did you mean 'send_mail'?",
+        "approvals: what a rule denies, it denies to scripts and codecall:invoke; a client that calls such a tool by "
+        "its name, without CodeCall, is not stopped",
         "flows.from: 'send_maill' matches no tool that scripts may use on 'office'; did you mean 'send_mail'?",
     ]

@@ -180,12 +180,7 @@ async def test_rules_in_the_table_of_a_server_are_for_its_tools_alone(
         ({"approvals": ["push"]}, {}, r"servers\.git\.approvals: a rule is a mapping"),
         ({"approvals": [{"tools": ["push"]}]}, {}, r"servers\.git\.approvals\.0\.action: missing"),
         ({"approvals": [{"servers": ["x"], "action": "ask"}]}, {}, "leave out servers and apps"),
-        ({"approvals": "writes", "code_mode": False}, {}, "none is asked for"),
-        (
-            {"approvals": "writes"},
-            {"expose": {"mode": "never"}},
-            r"servers\.git\.approvals needs CodeCall's four tools",
-        ),
+        ({"approvals": "writes", "code_mode": True}, {"expose": {"mode": "never"}}, "needs CodeCall's four tools"),
         (
             {"approvals": [{"input": {"type": 7}, "action": "ask"}]},
             {},
@@ -205,6 +200,72 @@ def test_rules_of_a_server_that_say_nothing_are_refused(
     file.write_text(json.dumps({**options, "servers": {"git": {"command": "x", **server}}}), encoding="utf-8")
     with pytest.raises(OptionsError, match=message):
         Gateway(read_config(file).options)
+
+
+def office(folder: Path) -> Listed:
+    """A server with a tool that reads, and two that write."""
+    server = Listed(folder, "office")
+    server.say(tool("look", "Looks", readOnlyHint=True), tool("add", "Adds"), tool("send", "Sends"))
+    return server
+
+
+RULES: dict[str, Any] = {
+    "approvals": [
+        {
+            "tools": ["office_look"],
+            "input": {"required": ["path"], "properties": {"path": {"const": "/"}}},
+            "action": "deny",
+        },
+        {"tools": ["office_send"], "action": "deny"},
+        {"read_only": False, "action": "ask"},
+    ]
+}
+
+
+@ERAS
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"expose": {"mode": "auto"}},
+        {"expose": {"mode": "always"}},
+        {"expose": {"mode": "never"}},
+        {"each": {"code_mode": False}},
+    ],
+)
+async def test_rules_hold_for_calls_that_a_client_makes_by_itself(
+    tmp_path: Path, mode: Any, options: dict[str, Any]
+) -> None:
+    server, person = office(tmp_path), Person("allow this call")
+    async with (
+        gateway(tmp_path, server, codecall=RULES, **options) as gate,
+        Client(gate.server, mode=mode, elicitation_handler=person) as client,
+        Client(gate.server, mode=mode) as other,
+    ):
+        said = {
+            f"{who} {name} {path}": str(await each.call_tool(name, {"path": path}, raise_on_error=False))
+            for who, each in (("person", client), ("nobody", other))
+            for name, path in (("office_look", "a"), ("office_look", "/"), ("office_send", "a"), ("office_add", "a"))
+        }
+    assert {call: "is_error=True" in answer for call, answer in said.items()} == {
+        call: call.split(" ", 1)[1] != "office_look a" and call != "person office_add a" for call in said
+    }
+    assert all("may not be called so" in said[f"person office_{call}"] for call in ("look /", "send a"))
+    assert "nobody can be asked" in said["nobody office_add a"].lower()
+    assert [question.split("\n")[2] for question in person.questions] == ["Tool: office_add"]
+    assert server.asked.count("tools/call") == 3
+
+
+@ERAS
+async def test_a_call_of_a_script_is_asked_for_once_where_the_tools_are_listed(tmp_path: Path, mode: Any) -> None:
+    server, person = office(tmp_path), Person("allow this call")
+    async with (
+        gateway(tmp_path, server, codecall=RULES) as gate,
+        Client(gate.server, mode=mode, elicitation_handler=person) as client,
+    ):
+        script = "await office.add({ path: 'a' }); return office.look({})"
+        assert (await structured(client, "codecall_execute", {"script": script}))["status"] == "ok"
+        assert (await structured(client, "codecall_invoke", {"tool": "office_look", "input": {}}))["status"] == "ok"
+    assert len(person.questions) == 1
 
 
 async def test_an_approver_decides_where_the_client_cannot_ask(tmp_path: Path) -> None:

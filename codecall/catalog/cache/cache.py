@@ -218,7 +218,7 @@ class CatalogCache:
             self._visibility.add_app(app_id)
         if is_reserved(origin.unprefixed_name) or not self._visibility.allows(tool.name, metadata, app_id):
             return None
-        return _entry_from_tool(tool, metadata, app_id, origin)
+        return entry_from_tool(tool, metadata, app_id, origin)
 
 
 class CatalogCaches:
@@ -274,7 +274,8 @@ def _equal_schemas(one: object, other: object) -> bool:
         return False
 
 
-def _entry_from_tool(tool: Tool, metadata: ToolMetadata, app_id: str, origin: ComponentOrigin) -> CatalogEntry:
+def entry_from_tool(tool: Tool, metadata: ToolMetadata, app_id: str, origin: ComponentOrigin) -> CatalogEntry:
+    """The entry of a tool, of what FastMCP lists, its own metadata says, and where it comes from."""
     annotations: JsonObject = {}
     if tool.annotations is not None:
         hints = tool.annotations.model_dump(by_alias=True, exclude_none=True)

@@ -109,8 +109,6 @@ class ServerOptions(Options):
 
     @model_validator(mode="after")
     def _has_rules_of_its_own(self) -> Self:
-        if self.approvals and self.code_mode is False:
-            raise ValueError("approvals: with code_mode = false no call passes through CodeCall, and none is asked for")
         if any(rule.servers is not None or rule.apps is not None for rule in self.approvals):
             raise ValueError("approvals: a rule here is about this server; leave out servers and apps")
         return self

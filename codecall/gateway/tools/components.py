@@ -34,17 +34,20 @@ of it. Called while the server is connected."""
 
 
 class Asking(Protocol):
-    """Has a person allow calls of tools."""
+    """Holds calls of tools against rules, and has a person allow those that the rules ask for."""
 
     def can_ask(self) -> bool:
         """Whether the person behind the request that is being answered can be asked."""
         ...
 
-    async def call(self, name: str, arguments: dict[str, Any], make: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+    async def call(
+        self, tool: Tool, server: str, arguments: dict[str, Any], make: Callable[[], Awaitable[ToolResult]]
+    ) -> ToolResult:
         """Make a call once it has been allowed.
 
         Args:
-            name: Name of the tool, as clients know it.
+            tool: The tool, as clients know it.
+            server: Name of its server.
             arguments: Its input.
             make: Makes the call.
 
@@ -61,7 +64,9 @@ class _ToolSource(NamedTuple):
     name: str
     check_access: AccessCheck | None
     asking: Asking | None
-    """Has a person allow each call; None: nobody is asked."""
+    """Has each call allowed; None: no rule is about any."""
+    asked: bool
+    """Whether it may be called only because each call is allowed."""
 
 
 class GatewayTool(Tool):
@@ -78,9 +83,10 @@ class GatewayTool(Tool):
         *,
         check_access: AccessCheck | None = None,
         asking: Asking | None = None,
+        asked: bool = False,
     ) -> Self:
         """Make the tool that `upstream` lists as `tool`; before each call `asking` has it allowed, and `check_access`
-        is called."""
+        is called, with what `asked` says."""
         # Every part was checked when the listing was read; hundreds are made when the gateway starts.
         component = cls.model_construct(
             name=tool.name,
@@ -94,7 +100,7 @@ class GatewayTool(Tool):
             tags=_tags(tool.meta),
             execution=tool.execution,
         )
-        component._source = _ToolSource(upstream, tool.name, check_access, asking)
+        component._source = _ToolSource(upstream, tool.name, check_access, asking, asked)
         return component
 
     async def run(self, arguments: dict[str, Any], context: Context | None = None) -> ToolResult:
@@ -102,19 +108,21 @@ class GatewayTool(Tool):
 
         Raises:
             ToolError: the server is down or too slow, which `__cause__` says; or `check_access` is against the call.
-            ToolCallError: no person has allowed the call.
+            ToolCallError: a rule denies the call, or no person has allowed it.
             MCPError: the server answered with an error.
         """
         if (asking := self._source.asking) is not None:
-            return await asking.call(self.name, arguments, lambda: self._call(arguments, context))
+            return await asking.call(
+                self, self._source.upstream.name, arguments, lambda: self._call(arguments, context)
+            )
         return await self._call(arguments, context)
 
     async def _call(self, arguments: dict[str, Any], context: Context | None) -> ToolResult:
         context = context or get_context()
-        upstream, name, check_access, asking = self._source
+        upstream, name, check_access, _, asked = self._source
         with raise_server_errors_as(ToolError):
             async with upstream.use(context) as call:
-                if check_access is not None and not await check_access(name, asking is not None):
+                if check_access is not None and not await check_access(name, asked):
                     raise ToolError(
                         f"Server '{upstream.name}' does not list this tool any more, "
                         "or access rules hide it by what the server says of it now"

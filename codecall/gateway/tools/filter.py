@@ -230,6 +230,7 @@ def build_visible_components(
     *,
     check_access: AccessCheck | None = None,
     asking: Asking | None = None,
+    guard: Asking | None = None,
 ) -> VisibleComponents:
     """Build what clients see of `listing`. Takes some 20 µs for each tool: long ones are built in a thread.
 
@@ -240,6 +241,7 @@ def build_visible_components(
         names: which names its tools and prompts may not have.
         check_access: called before calls of a tool for which access rules rest on what the server says of it.
         asking: has a person allow calls of tools that are asked for; None: nobody can.
+        guard: holds calls of the others against rules; None: no rule is about any.
     """
     hidden: list[HiddenComponent] = []
     large = may_be_large(listing)
@@ -256,7 +258,7 @@ def build_visible_components(
             return reserved
         if reason is not None and reason.code == "asked" and asking is not None:
             asked[tool.name] = GatewayTool.from_mcp(
-                upstream, strip_reserved_meta(tool), check_access=check_access, asking=asking
+                upstream, strip_reserved_meta(tool), check_access=check_access, asking=asking, asked=True
             )
         return reason
 
@@ -271,6 +273,7 @@ def build_visible_components(
             upstream,
             strip_reserved_meta(tool),
             check_access=check_access if access.depends_on_hints(tool.name) else None,
+            asking=guard,
         ),
         hide=hide("tool"),
     )

@@ -45,6 +45,7 @@ class ServerProvider(Provider):
         on_change: called with the kinds of lists that have changed.
         wait_for_first: asked whether this request has to wait for a server of which nothing is known yet.
         asking: has a person allow calls of tools that are asked for; None: nobody can.
+        guard: holds calls of the others against rules; None: no rule is about any.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class ServerProvider(Provider):
         on_change: OnChanged | None = None,
         wait_for_first: Callable[[], bool] = lambda: True,
         asking: Asking | None = None,
+        guard: Asking | None = None,
     ) -> None:
         super().__init__()
         self.upstream: Final = upstream
@@ -69,6 +71,7 @@ class ServerProvider(Provider):
             names=names or ReservedNames(),
             on_change=on_change,
             asking=asking,
+            guard=guard,
         )
         self._asking = asking
         self._wait_for_first = wait_for_first

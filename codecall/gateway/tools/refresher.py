@@ -76,6 +76,7 @@ class ListingRefresher:
         names: which names its tools may not have.
         on_change: called with the kinds of lists that have changed.
         asking: has a person allow calls of tools that are asked for; None: nobody can.
+        guard: holds calls of the others against rules; None: no rule is about any.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class ListingRefresher:
         names: ReservedNames,
         on_change: OnChanged | None,
         asking: Asking | None = None,
+        guard: Asking | None = None,
     ) -> None:
         self._upstream = upstream
         self._access = access
@@ -94,6 +96,7 @@ class ListingRefresher:
         self._names = names
         self._on_change = on_change
         self._asking = asking
+        self._guard = guard
         self.visible = VisibleComponents()
         """What clients see of the server."""
         self.error: CodeCallError | None = None
@@ -254,6 +257,7 @@ class ListingRefresher:
             self._names,
             check_access=self.check_access,
             asking=self._asking,
+            guard=self._guard,
         )
         server = self._upstream.name
         if visible.foreign and visible.foreign != self._reported_foreign:
