@@ -441,8 +441,9 @@ def _other_path(missing: Sequence[str]) -> RunDivergedError:
 
 def _unknown(name: str) -> ValidationError:
     return ValidationError(
-        f"{name}: requestState: no such call of yours waits for an answer; it may have ended. Nothing was run: call "
-        "the tool again without requestState"
+        f"{name}: requestState: no such call of yours waits for an answer here; it may have ended, or wait on another "
+        "instance. Nothing was run now: call the tool again without requestState if what the run has done may be done "
+        "twice"
     )
 
 
