@@ -42,7 +42,9 @@ MAX_PENDING: Final = 1_000
 MAX_PENDING_OF_CALLER: Final = 100
 """Most of them of one caller, so that none takes the room of others."""
 
-MAX_FILE_BYTES: Final = 256 * 1024
+MAX_FILE_BYTES: Final = 512 * 1024
+"""Most bytes of a file: a call whose input can be shown needs 400,000 at worst."""
+
 T = TypeVar("T")
 
 _WRITER: Final = ThreadPoolExecutor(1, "approvals")
@@ -186,8 +188,8 @@ class Desk:
         return [body for body in bodies if body is not None and cast("float", body.get("expires", 0)) > time.time()]
 
     def decide(self, call_id: str, verdict: Verdict) -> bool:
-        """Say whether a call may be made; whether there is such a call."""
-        if not _ID.fullmatch(call_id) or not self._file("pending", call_id).exists():
+        """Say whether a call may be made; whether there is such a call, which can be read."""
+        if not _ID.fullmatch(call_id) or self._read(self._file("pending", call_id), PENDING_S) is None:
             return False
         if not self._write("decided", call_id, {"id": call_id, "verdict": verdict}):
             raise OSError(f"nothing can be written to {self._folder}")
@@ -231,11 +233,14 @@ class Desk:
         return cast("dict[str, Any]", body) if isinstance(body, dict) else None
 
     def _write(self, kind: str, name: str, body: Mapping[str, object]) -> bool:
-        file = self._file(kind, name)
+        file, text = self._file(kind, name), json.dumps(body, ensure_ascii=True)
+        if len(text) > MAX_FILE_BYTES:
+            logger.warning("approvals: %s is not written: %d bytes are more than a file may have", file, len(text))
+            return False
         try:
             make_private_folders(file.parent)
             self._check_folders(file)
-            write_private_file(file, json.dumps(body, ensure_ascii=True))
+            write_private_file(file, text)
         except OSError as failure:
             logger.warning("approvals: %s cannot be written: %s", file, failure)
             return False

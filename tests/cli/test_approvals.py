@@ -16,6 +16,7 @@ from key_value.aio.stores.memory import MemoryStore
 
 from codecall.approvals import desk
 from codecall.approvals.desk import Desk
+from codecall.approvals.request import MAX_SHOWN_CHARS, describe_input
 from codecall.cli import exit_codes as exits
 from tests.approvals.conftest import SAME_IN_SESSION, Office, Person, run
 from tests.cli.conftest import CommandLine
@@ -172,6 +173,56 @@ async def test_no_caller_takes_the_room_of_others(cli: CommandLine, monkeypatch:
         assert all("codecall approvals allow" in hint for hint in hints)
         assert "codecall approvals" not in (await run(client, SEND.replace("ann", "eve")))["error"]["hint"]
     assert sorted(call["input"]["to"] for call in Desk(folder).pending()) == ["ann", "ann", "ben"]
+
+
+@pytest.mark.parametrize("filler", ["A", "\x01", "\U0001f600"])
+async def test_a_call_that_cannot_be_shown_is_not_kept_and_one_that_can_be_is_listed(
+    cli: CommandLine, filler: str
+) -> None:
+    folder = cli.folder / "desk"
+    served = office(folder)
+    long = f"return callTool('send', {{to: {json.dumps(filler)}.repeat(20000)}})"
+    async with served.client() as client:
+        error = (await run(client, long))["error"]
+        assert (error["code"], "codecall approvals" in error["hint"]) == ("APPROVAL_DENIED", False)
+        assert Desk(folder).pending() == []
+        shown = desk_room(filler)
+        short = f"return callTool('send', {{to: {json.dumps(filler)}.repeat({shown})}})"
+        assert (await run(client, short))["error"]["code"] == "APPROVAL_REQUIRED"
+    (pending,) = Desk(folder).pending()
+    assert pending["input"] == {"to": filler * shown}
+    assert Desk(folder).decide(pending["id"], "once")
+    assert served.done == []
+
+
+def desk_room(filler: str) -> int:
+    """How often a text fits into what a person is shown."""
+    return (MAX_SHOWN_CHARS - 100) // (len(describe_input({"to": filler * 100})[1]) // 100 + 1)
+
+
+async def test_a_call_that_cannot_be_read_is_not_decided(cli: CommandLine) -> None:
+    folder = cli.folder / "desk"
+    served = office(folder)
+    async with served.client() as client:
+        await run(client, SEND)
+    (pending,) = Desk(folder).pending()
+    (folder / "pending" / f"{pending['id']}.json").write_text("{", encoding="utf-8")
+    lost = cli("approvals", "allow", pending["id"], "-f", str(folder))
+    assert (lost.code, list((folder / "decided").glob("*"))) == (exits.FAILED, [])
+
+
+async def test_the_list_says_which_run_asks_and_what_the_call_carries(cli: CommandLine) -> None:
+    folder = cli.folder / "desk"
+    options: dict[str, Any] = {"rules": [], "folder": str(folder)}
+    served = Office(options, flows=[{"from": "read", "to": "send", "action": "ask"}])
+    script = "const text = await callTool('read', {number: 1234567});\nreturn callTool('send', {to: text})"
+    async with served.client() as client:
+        asked = await run(client, script)
+    assert asked["error"]["code"] == "APPROVAL_REQUIRED"
+    (pending,) = Desk(folder).pending()
+    told = cli("approvals", "-f", str(folder)).err
+    assert f"Of run {pending['runId']}, line 2 of its script" in told
+    assert "It is given what these have returned: read" in told
 
 
 @pytest.mark.parametrize(

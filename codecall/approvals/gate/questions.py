@@ -136,17 +136,13 @@ class RunQuestions:
         """The decision of the person at the client.
 
         Raises:
-            ApprovalDeniedError: they cannot be shown the call, or answer with none of what is offered.
+            ApprovalDeniedError: they, or the operator, cannot be shown the call; or they answer with none of what is
+                offered.
             ApprovalRequiredError: nobody can be asked, or nobody answers.
         """
-        if self.channel is None:
-            error = self._decisions.required(request, f"nobody can be asked, since {NO_ELICITATION}")
-            if (desk := self._service.desk) is not None and (
-                waiting := await to_thread.run_sync(desk.ask, request, key)
-            ):
-                error.shown_path = desk.path if is_local(self._context) else ""
-                error.hint = desk.hint(waiting, error.shown_path)
-            raise error
+        desk = self._service.desk
+        if self.channel is None and desk is None:
+            raise self._decisions.required(request, f"nobody can be asked, since {NO_ELICITATION}")
         if len(request.shown) > MAX_SHOWN_CHARS:
             raise self._decisions.denied(
                 request,
@@ -154,6 +150,12 @@ class RunQuestions:
                 f"its input has {len(request.shown):,} characters, and a person is shown at most {MAX_SHOWN_CHARS:,}",
                 hint="A person has to approve this call: split its input over several calls.",
             )
+        if self.channel is None:
+            error = self._decisions.required(request, f"nobody can be asked, since {NO_ELICITATION}")
+            if desk is not None and (waiting := await to_thread.run_sync(desk.ask, request, key)):
+                error.shown_path = desk.path if is_local(self._context) else ""
+                error.hint = desk.hint(waiting, error.shown_path)
+            raise error
         if self._asked >= self._service.options.max_questions:
             reason = f"the run has asked {self._asked} questions already, and may ask no more"
             raise self._decisions.required(request, reason)

@@ -32,6 +32,7 @@ def approvals(
     when the client runs its script again (`resumeFrom`).
     """
     from codecall.approvals.desk import Desk, default_folder, shell_quoted
+    from codecall.approvals.request import source_names
     from codecall.cli.output import Output
 
     if folder is not None and not (folder := folder.expanduser()).is_dir():
@@ -48,6 +49,10 @@ def approvals(
             return
         for call in pending:
             output.row([str(call["id"]), f"{call['tool']} of {call['server']}", "waits"])
+            line = f", line {call['line']} of its script" if "line" in call else ""
+            output.note(f"Of run {call['runId']}{line}")
+            if sources := call.get("sources"):
+                output.note(f"It is given what these have returned: {source_names(sources)}")
             output.note(str(call["shown"]), "")
         for grant in grants:
             left = "any number" if grant["calls"] is None else str(grant["calls"])
