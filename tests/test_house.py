@@ -122,6 +122,7 @@ HOUSE = {
     # What exists, and what happens to a call.
     "catalog": Row(SHARED, "fastmcp pydantic"),
     "catalog.cache": Row(f"{SHARED} catalog", "fastmcp"),
+    "catalog.pyi": Row(f"{SHARED} catalog sandbox.starlark.policy"),
     "catalog.search": Row(f"{SHARED} catalog", "anyio numpy platformdirs scipy sklearn"),
     "telemetry": Row(SHARED, "fastmcp opentelemetry"),
     "ratelimit": Row(f"{SHARED} catalog.entries telemetry", f"{MCP} anyio limits msgspec pydantic redis uncalled_for"),

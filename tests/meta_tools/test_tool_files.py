@@ -310,6 +310,8 @@ def typed_server() -> FastMCP:
         anything: Any = None,
         fast: bool = False,
         price: float = 1.5,
+        page: int | None = 1,
+        note: str = "Ask, then send",
     ) -> Video:
         """Order something. It comes later.
 
@@ -341,10 +343,11 @@ async def test_types_of_parameters_in_order_and_typed_dicts_of_results():
         "    title: str",
         "    seconds: NotRequired[int | None]",
         "    related: NotRequired[list[Video]]",
-        "def order(amount: int, zip_code: str, anything: Any = None, extra: dict = None, fast: bool = None, "
-        'price: float = None, size: Literal["S", "L"] = None, tags: list[str] = None) -> Video: # Order something.',
+        "def order(amount: int, zip_code: str, anything: Any = None, extra: dict = None, fast: bool = False, "
+        'note: str = ..., page: int | None = 1, price: float = 1.5, size: Literal["S", "L"] = "S", '
+        "tags: list[str] = None) -> Video: # Order something.",
         "def titles() -> list[str]: ...",
-        "def learned(deep: bool = None) -> dict: ...",
+        "def learned(deep: bool = False) -> dict: ...",
         "def first(video: Video) -> Video: ...",
     ]
 
@@ -359,7 +362,7 @@ async def test_what_was_learned_of_results_is_a_type_that_says_so():
         "class LearnedResult(TypedDict): # observed, not declared",
         "    rows: list[LearnedRows]",
         "    next: None",
-        "def learned(deep: bool = None) -> LearnedResult: ...",
+        "def learned(deep: bool = False) -> LearnedResult: ...",
     ]
     assert "LearnedResult: Response from the tool (observed, not declared)." in docs
 
@@ -415,7 +418,8 @@ async def test_fields_of_nested_inputs_are_listed_and_the_example_runs():
         "            chief (Employee | None): ",
     ):
         assert f"\n{line}" in listed, (line, listed)
-    assert "Tool responses are dicts" not in docs
+    assert "CRITICAL" not in docs
+    assert "brackets" not in docs
     assert (ran.structured_content or {}).get("result", "").startswith("30 "), ran
 
 
@@ -522,7 +526,8 @@ KEYS = "# - Available server keys: youtube, filesystem"
         ("result = isinstance(1, 2)",
          ["# Error: isinstance is not defined", "# Hints:",
           "# - Variable or identifier 'isinstance' is not defined", KEYS,
-          '# - Compare type(x) with its name: type(x) == "list".', "# Place: line 1, column 10"]),
+          '# - Compare type(x) with "string", "int", "float", "bool", "list", "dict", "tuple" or "NoneType": '
+          'type(x) == "string".', "# Place: line 1, column 10"]),
         ("result = youtub.search(query='x')",
          ["# Error: youtub is not defined", "# Hints:", "# - Variable or identifier 'youtub' is not defined", KEYS,
           "# - Use one of the available server keys as the object name", "# Place: line 1, column 10"]),

@@ -94,7 +94,6 @@ def tool_docs(server: str, stub: ToolStub) -> str:
     arguments = list(_arguments([*known, *others], types))
     types.shortened = False
     result = _result(stub, types)
-    gives_dict = result in ("dict", "Any") or result.startswith("dict[") or result in types.classes
     classes = [line for declared in types.classes.values() for line in declared]
     head = [
         _RULE,
@@ -105,11 +104,7 @@ def tool_docs(server: str, stub: ToolStub) -> str:
         f"# Call tools using: result = {server}.tool_name(param=value)",
         "# No async/await needed - calls are synchronous.",
         "#",
-        "# CRITICAL - HANDLING RESPONSES:",
-        f"# {'Tool responses are dicts' if gives_dict else 'What Returns says is no dict'}. To avoid runtime errors:",
-        "# 1. Use print(result) to inspect the response structure first",
-        '# 2. Access dict values with brackets: result["key"] NOT result.key',
-        '# 3. Use .get() for safe access: result.get("key", default)',
+        *_handling(result, types),
         _RULE,
     ]
     docstring = [*_description(stub), *arguments, *_returns(stub, result, types)]
@@ -124,6 +119,24 @@ def tool_docs(server: str, stub: ToolStub) -> str:
     return "\n".join([*head, "", *classes, f"def {stub.function}({_signature(known, others)}) -> {result}:", *body])
 
 
+def _handling(result: str, types: FileTypes) -> list[str]:
+    """How a response of this type is read."""
+    inspect = "# 1. Use print(result) to inspect the response structure first"
+    if result == "dict" or result.startswith("dict[") or result in types.classes:
+        return [
+            "# CRITICAL - HANDLING RESPONSES:",
+            "# Tool responses are dicts. To avoid runtime errors:",
+            inspect,
+            '# 2. Access dict values with brackets: result["key"] NOT result.key',
+            '# 3. Use .get() for safe access: result.get("key", default)',
+        ]
+    lines = ["# HANDLING RESPONSES:", "# The response is what Returns says. To avoid runtime errors:", inspect]
+    names = set(_NAMES.findall(_QUOTED.sub("", result)))
+    if names & {"dict", "Any", *types.fields}:
+        lines.append('# 2. Access dicts in it with brackets: item["key"] NOT item.key, or item.get("key", default)')
+    return lines
+
+
 def _divided(found: list[Parameter] | None) -> tuple[list[Parameter], list[Parameter]]:
     """The parameters that can be named in code, and those that cannot; a tool that lists none takes any."""
     if found is None:
@@ -132,7 +145,8 @@ def _divided(found: list[Parameter] | None) -> tuple[list[Parameter], list[Param
 
 
 def _signature(known: Sequence[Parameter], others: Sequence[Parameter]) -> str:
-    parts = [f"{each.name}: {each.type}{'' if each.required else ' = None'}" for each in known]
+    defaults = ("" if each.required else f" = {each.default or '...'}" for each in known)
+    parts = [f"{each.name}: {each.type}{default}" for each, default in zip(known, defaults, strict=True)]
     return ", ".join([*parts, "**more: Any"] if others else parts)
 
 

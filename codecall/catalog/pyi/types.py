@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from codecall.catalog.javascript import string_literal
 from codecall.catalog.typescript.from_schema import DetailLevel, SchemaReader
@@ -25,6 +25,8 @@ from codecall.catalog.typescript.types import (
     UnionType,
     union,
 )
+from codecall.sandbox.starlark.policy import default_literal
+from codecall.schema.model import SchemaNode
 
 JsonObject = Mapping[str, object]
 
@@ -64,6 +66,8 @@ class Parameter(NamedTuple):
     type: str
     required: bool
     description: str = ""
+    default: str | None = None
+    """Its default as code writes it, where that is known and may be given."""
 
 
 def is_name(text: str) -> bool:
@@ -86,9 +90,14 @@ def parameters(schema: JsonObject, types: FileTypes, function: str = "") -> list
     if not isinstance(root, ObjectType) or (not root.properties and root.others is not None):
         return None
     fields = sorted(root.properties, key=lambda field: (field.optional, field.name))
-    return [
-        Parameter(field.name, writer.parameter(field, function), not field.optional, field.note) for field in fields
-    ]
+    properties = SchemaNode(schema).body.get("properties")
+    schemas = cast("JsonObject", properties if isinstance(properties, Mapping) else {})
+    found: list[Parameter] = []
+    for field in fields:
+        default = default_literal(schemas.get(field.name)) if field.optional else None
+        text = writer.parameter(field, function, takes_null=default != "None")
+        found.append(Parameter(field.name, text, not field.optional, field.note, default))
+    return found
 
 
 class FileTypes:
@@ -173,10 +182,10 @@ class _TypeWriter:
         self._chars = 0
         """Characters of the types of parameters and fields so far."""
 
-    def parameter(self, field: PropertyType, function: str) -> str:
-        """The type of a parameter. That an optional one may be null is what its default says."""
+    def parameter(self, field: PropertyType, function: str, *, takes_null: bool) -> str:
+        """The type of a parameter, without null where its default says that it may be null."""
         name = f"{_pascal(function) if function else ''}{_pascal(field.name)}"
-        members = field.type.members if isinstance(field.type, UnionType) and field.optional else (field.type,)
+        members = field.type.members if isinstance(field.type, UnionType) and not takes_null else (field.type,)
         return self._member(union(member for member in members if member != NULL or len(members) == 1), name)
 
     def _member(self, item: Type, name: str) -> str:

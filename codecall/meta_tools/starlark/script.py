@@ -83,7 +83,8 @@ _OUTPUT: Final = output_schema("What the script returned")
 
 _ABOUT: Final = """\
 Run one Starlark script that calls several tools and returns one value: loops, conditions, comprehensions.
-Tools are functions with keyword arguments: tool(key=value). call_tool("any name", key=value) calls one by its own name;
+Tools are functions with keyword arguments: tool(key=value); what is listed as [key=…] may be left out.
+call_tool("any name", key=value) calls one by its own name;
 try_call(...) gives {"ok", "value" | "error"} instead of failing. parallel([lambda: a(), lambda: b()]) runs them at
 once, results in order; in a loop bind the variable: lambda x=x: a(id=x). `return` any value; the keys of `data`
 are variables; print(...) writes logs. No import, while, try, class or recursion."""

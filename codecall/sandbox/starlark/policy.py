@@ -22,6 +22,13 @@ MAX_SIGNATURE: Final = 400
 """Most characters of the signature of a tool; it says how many more parameters there are."""
 
 
+MAX_DEFAULT_TEXT: Final = 24
+"""Most characters of a default that a signature shows."""
+
+MAX_DEFAULT_NUMBER: Final = 10**15
+"""Numbers from here on are not shown as defaults."""
+
+
 class Builtin(NamedTuple):
     """A name that every script has."""
 
@@ -249,8 +256,42 @@ def lower_case_names(names: Iterable[str]) -> dict[str, str]:
     return {name: next(iter(meant)) for name, meant in lower.items() if len(meant) == 1 and name not in meant}
 
 
+def default_literal(schema: object) -> str | None:
+    """The default of a parameter as code writes it; None where there is none, where it is long, and where the tool may
+    refuse it if it is given: many a schema says null of what takes no null.
+
+    Args:
+        schema: That of the parameter.
+    """
+    known = cast("Mapping[str, object]", schema if isinstance(schema, Mapping) else {})
+    match known.get("default"):
+        case bool() as value:
+            return str(value)
+        case int() | float() as value if abs(value) < MAX_DEFAULT_NUMBER:
+            return str(value)
+        case str() as value if len(value) <= MAX_DEFAULT_TEXT and (not value or _QUOTABLE.fullmatch(value)):
+            return f'"{value}"'
+        case [] | {} if not known["default"]:
+            return str(known["default"])
+        case None if "default" in known and _takes_null(known):
+            return "None"
+        case _:
+            return None
+
+
+def _takes_null(schema: Mapping[str, object]) -> bool:
+    """Whether a schema plainly allows null."""
+    choices, kind = schema.get("anyOf", schema.get("oneOf")), schema.get("type")
+    if isinstance(choices, list):
+        return {"type": "null"} in cast("list[object]", choices)[:MAX_PARAMETERS]
+    if isinstance(kind, list):
+        return "null" in kind
+    return kind == "null" or schema.keys() <= {"default", "title", "description"}
+
+
 def signature(name: str, schema: Mapping[str, object], *, as_call: bool = False) -> str:
-    """How a tool is called: `search(query, limit=None)`, with `**{"class": …}` for names that code cannot write.
+    """How a tool is called: `search(query, limit=10, [cursor=…])`, where what is in brackets may be left out, with
+    `**{"class": …}` for names that code cannot write.
 
     Args:
         name: That of the function.
@@ -266,13 +307,14 @@ def signature(name: str, schema: Mapping[str, object], *, as_call: bool = False)
     quoted: list[str] = []
     left = MAX_SIGNATURE
     for key in sorted(names, key=lambda key: key not in needed):
-        value = "…" if key in needed else "None"
+        default = None if key in needed else default_literal(known[key])
         if NAME.fullmatch(key) and not iskeyword(key) and key != "load":
-            word, kind = key if key in needed and not as_call else f"{key}={value}", words
+            word, kind = key if key in needed and not as_call else f"{key}={default or '…'}", words
         elif _QUOTABLE.fullmatch(key):
-            word, kind = f'"{key}": {value}', quoted
+            word, kind = f'"{key}": {default or "…"}', quoted
         else:
             continue
+        word = word if key in needed or default else f"[{word}]"
         left -= len(word) + 2
         if left < 0:
             break
