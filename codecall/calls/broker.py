@@ -32,6 +32,7 @@ from codecall.calls.blocks import BlockInputError, BlockKeeper, BlocksTooLarge, 
 from codecall.calls.clock import CallClock
 from codecall.calls.conversion import (
     ValueTooLarge,
+    empty_value,
     has_others_than_texts,
     is_said_by,
     is_wrapped,
@@ -70,6 +71,8 @@ T = TypeVar("T")
 
 AnswerQuestions = Callable[[CatalogEntry, InputRequiredResult], Awaitable[InputResponses | None]]
 """Gives a person's answers to the questions of a tool; None if there are none."""
+
+LearnedSchema = Callable[[CatalogEntry], Awaitable[JsonObject | None]]
 
 LookAgain = Callable[[], Awaitable[CatalogEntry | None]]
 """Gives what is called as it is now; None if it may be called no longer."""
@@ -111,6 +114,7 @@ class Broker:
         sanitization: what is removed from error messages.
         components: the resources and prompts this caller can see; without it there are none.
         on_result: called with each tool's entry and the JSON text of its value. It must not fail.
+        learned_schema: gives what was learned of the results of a tool that declares nothing.
         create_blocks: creates the store of content blocks, once there are some; without it none are kept.
         gate: called before each call is made; raises what keeps it from being made.
         questions: called with the questions that a tool answers with; gives the answers, or None if there are none.
@@ -131,6 +135,7 @@ class Broker:
         sanitization: SanitizationOptions,
         components: ComponentLookup | None = None,
         on_result: Callable[[CatalogEntry, str], None] | None = None,
+        learned_schema: LearnedSchema | None = None,
         create_blocks: Callable[[], BlockKeeper] | None = None,
         gate: Gate | None = None,
         questions: AnswerQuestions | None = None,
@@ -146,6 +151,7 @@ class Broker:
         self._cleaner = ThreadedCleaner()
         self._wrapped_tools: dict[str, bool] = {}
         self._on_result = on_result
+        self._learned_schema = learned_schema
         self._create_blocks = create_blocks
         self._gate = gate
         self._questions = questions
@@ -353,7 +359,9 @@ class Broker:
         """The value of a tool's result as JSON text; keeps its blocks. See `to_json`."""
         if (structured := result.structured_content) is None:
             blocks = self._blocks_for(has_others_than_texts(result.content))
-            return await to_json(result, wrapped=wrapped, max_bytes=max_bytes, blocks=blocks)
+            learned = await self._learned_schema(entry) if self._learned_schema and not result.content else None
+            empty = empty_value(entry.output_schema, learned)
+            return await to_json(result, wrapped=wrapped, max_bytes=max_bytes, blocks=blocks, empty=empty)
         json = await to_json(result, wrapped=wrapped, max_bytes=max_bytes)
         if is_said_by(result.content, json):
             return json

@@ -1,7 +1,8 @@
 """Converts results of tools, resources and prompts to the JSON text of the value a script gets.
 
 The value of a tool is the first of these that exists: structured content (FastMCP's `{"result": x}` wrapper taken off),
-the one text block as JSON if it is JSON, that text as a string, the list of content blocks, null. A text that is only
+the one text block as JSON if it is JSON, that text as a string, the list of content blocks; of nothing at all the empty
+list where the tool is known to return lists, else null. A text that is only
 a number or a string is JSON where that value is written so: `3.10` may be a version and `1e5` an id, and stay text.
 Binary blocks arrive as `{type, mimeType, bytes, ref}`: base64 never reaches a script, and `ref` stands for it
 (`blocks.py`).
@@ -94,7 +95,9 @@ def looks_wrapped(result: McpToolResult) -> bool:
     return content is not None and content.keys() == {"result"} and not is_wrapped(result)
 
 
-async def to_json(result: McpToolResult, *, wrapped: bool, max_bytes: int, blocks: Blocks | None = None) -> str:
+async def to_json(
+    result: McpToolResult, *, wrapped: bool, max_bytes: int, blocks: Blocks | None = None, empty: str = "null"
+) -> str:
     """The value of a successful result as JSON text.
 
     Args:
@@ -102,6 +105,7 @@ async def to_json(result: McpToolResult, *, wrapped: bool, max_bytes: int, block
         wrapped: whether the structured content is FastMCP's `{"result": x}` wrapper.
         max_bytes: UTF-8 bytes the text may have.
         blocks: keeps the content blocks of a result that has others than texts, and no structured content.
+        empty: the value of a result without any content; see `empty_value`.
 
     Raises:
         ValueTooLarge: the text would have more.
@@ -113,13 +117,23 @@ async def to_json(result: McpToolResult, *, wrapped: bool, max_bytes: int, block
             structured["result"] if wrapped and structured.keys() == {"result"} else structured, max_bytes
         )
     if not content:
-        return "null"
+        return empty
     if len(content) > 1 or not isinstance(content[0], TextContent):
         return await encode(await _blocks_json(content, blocks), max_bytes)
     text = content[0].text
     if len(text) > max_bytes:
         raise ValueTooLarge(_utf8_size(text))
     return check_size(text, max_bytes) if await is_value(text) else await encode(text, max_bytes)
+
+
+def empty_value(*schemas: JsonObject | None) -> str:
+    """The value of a result without any content, as JSON text: FastMCP makes no content of an empty list.
+
+    Args:
+        schemas: what is known of the tool's results, declared or learned.
+    """
+    kinds = [schema.get("type") for schema in schemas if schema is not None]
+    return "[]" if any(kind in ("array", ["array", "null"]) for kind in kinds) else "null"
 
 
 async def resource_json(result: ResourceResult, uri: str, max_bytes: int, blocks: Blocks | None = None) -> str:

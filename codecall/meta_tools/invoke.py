@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any, Final
 
 import anyio.to_thread
@@ -28,6 +29,7 @@ from codecall.meta_tools.base import (
     JsonObject,
     MetaTool,
     Runtime,
+    observed_output_schema,
     parse_arguments,
     result_observer,
     tool_result,
@@ -112,6 +114,7 @@ class InvokeTool(MetaTool):
             max_value_bytes=max_value_bytes(options.preset),
             sanitization=options.sanitization,
             on_result=result_observer(self._runtime, context),
+            learned_schema=partial(observed_output_schema, self._runtime, context),
             create_blocks=lambda: BlockKeeper(BlockLimits.from_preset(options.preset)),
             gate=gate.admit if gate is not None else None,
             questions=gate.questions.pass_on if gate is not None and options.approvals is not None else None,

@@ -24,7 +24,7 @@ from codecall.catalog.components import component_view
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import ExecutionResult
 from codecall.identity import client_key
-from codecall.meta_tools.base import Runtime, result_observer
+from codecall.meta_tools.base import Runtime, observed_output_schema, result_observer
 from codecall.options import PluginOptions
 from codecall.presets import PRESET_NAMES, Preset
 from codecall.results.service import CallerResults
@@ -220,6 +220,7 @@ async def run_observed(
         sanitization=options.sanitization,
         components=component_view(context, options),
         on_result=result_observer(runtime, context),
+        learned_schema=partial(observed_output_schema, runtime, context),
         create_blocks=lambda: BlockStore(BlockLimits.from_preset(options.preset), info.caller),
         gate=gate.admit if gate is not None else None,
         questions=gate.questions.pass_on if gate is not None and options.approvals is not None else None,

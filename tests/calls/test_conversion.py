@@ -17,6 +17,7 @@ from codecall.calls.conversion import (
     PIECE_CHARS,
     ValueTooLarge,
     decoded_size,
+    empty_value,
     encode,
     is_json,
     is_wrapped,
@@ -100,6 +101,21 @@ async def test_one_text_block(said: str, value: object) -> None:
 
 async def test_nothing_is_null() -> None:
     assert await value_of(ToolResult(content=[])) is None
+
+
+@pytest.mark.parametrize(
+    ("schemas", "value"),
+    [
+        ([None, None], "null"),
+        ([{"type": "array"}, None], "[]"),
+        ([None, {"type": "array"}], "[]"),
+        ([None, {"type": ["array", "null"]}], "[]"),
+        ([None, {"type": ["array", "object"]}], "null"),
+        ([{"type": "object"}, None], "null"),
+    ],
+)
+async def test_nothing_is_an_empty_list_where_lists_are_known(schemas: list[Any], value: str) -> None:
+    assert empty_value(*schemas) == value
 
 
 async def test_several_blocks_are_a_list_and_binary_a_summary() -> None:

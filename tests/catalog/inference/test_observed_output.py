@@ -113,6 +113,25 @@ async def test_a_script_teaches_what_describe_and_search_then_show():
         assert not [secret for secret in SECRETS if secret in json.dumps([after, found])]
 
 
+async def test_nothing_is_an_empty_list_of_a_tool_that_has_returned_lists():
+    """FastMCP sends no content for an empty list, and for None."""
+
+    def find(limit: int = 0) -> Any:
+        """Find orders."""
+        return [{"id": 7}][:limit]
+
+    def remove() -> Any:
+        """Remove an order."""
+
+    async with Client(installed(shop(find=find, remove=remove))) as client:
+        assert await run(client, "return [await find(), await remove()]") == [None, None]
+        assert await run(client, "return [await find({ limit: 1 }), await find()]") == [[{"id": 7}], []]
+        assert (await ask(client, "invoke", tool="find", input={}))["result"] == []
+        assert (await ask(client, "invoke", tool="remove", input={}))["result"] is None
+    async with Client(installed(shop(find=find), observed_output=False)) as client:
+        assert await run(client, "return [await find({ limit: 1 }), await find()]") == [[{"id": 7}], None]
+
+
 async def test_typescript_says_that_it_was_observed():
     async with Client(installed(shop())) as client:
         await run(client, "await callTool('list_users', {}); return 1")

@@ -192,6 +192,8 @@ def _suggestion(owner: str, observation: Observation, member: str) -> str:
     step = observation.path[-1] if observation.path else None
     if step is Step.FOUND:
         return " Nothing was found: test for it first, or write `?.` behind it."
+    if step is None and member in LIST_MEMBERS and observation.answer is None:
+        return " An empty list arrives as null where a tool declares no list: write `?? []` behind it."
     if not all(map(_is_missing, observation.values)) or not isinstance(step, str):
         return " Test it first, or write `?.` behind it." if observation.path else ""
     content = _content_suggestion(owner, step, observation.parents)

@@ -315,6 +315,12 @@ VALUES = [
     ("return (await callTool('users')).rows.length", "`(await callTool('users')).rows` is undefined"),
     ("return await callTool('users').then(r => r.rows.length)", "`r.rows` is undefined: users returned"),
     ("const r = await callTool('nothing'); return r.length", "`r` is null: nothing returned null."),
+    (
+        "const r = await callTool('nothing'); return r.map(x => x)",
+        "nothing returned null. An empty list arrives as null",
+    ),
+    ("return (await callTool('nothing')).length", "write `?? []` behind it."),
+    ("for (const x of await callTool('nothing')) console.log(x)", "write `?? []` behind it."),
     ("const r = await callTool('users'); r.next.page = 1", "`r.next` is null: users returned"),
     ("const r = await callTool('users'); return Object.keys(r.items)", "`r.items` is undefined: users returned"),
     (
