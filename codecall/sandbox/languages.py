@@ -134,6 +134,11 @@ def check_variables(data: Mapping[str, object], tools: Iterable[str]) -> None:
     taken = BUILTIN_NAMES | function_names(tools).keys()
     for key in data:
         if key in taken:
-            raise OptionsError(f'data argument "{key:.80}" conflicts with a builtin or tool name')
+            raise OptionsError(
+                f'data argument "{key:.80}" conflicts with a builtin or tool name', hint="Give it another name."
+            )
         if NAME.fullmatch(key) is None or key in _KEYWORDS:
-            raise OptionsError(f'data argument "{key:.80}" is not a name that a variable can have')
+            raise OptionsError(
+                f'data argument "{key:.80}" is not a name that a variable can have',
+                hint='Give the dict another name around it: {"values": {"a key": 1}} is read as values["a key"].',
+            )

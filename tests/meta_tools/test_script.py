@@ -120,13 +120,19 @@ async def test_data_may_not_have_the_name_of_a_builtin_or_a_tool(key: str):
     async with connected() as client:
         result = await run(client, "return 1", {key: 1})
     assert result.is_error
-    assert texts(result) == [f'script execution failed: data argument "{key}" conflicts with a builtin or tool name']
+    assert texts(result) == [
+        f'script execution failed: data argument "{key}" conflicts with a builtin or tool name. '
+        "Hint: Give it another name."
+    ]
 
 
 async def test_data_may_only_have_names_as_keys():
     async with connected() as client:
         result = await run(client, "return 1", {"a-b": 1})
-    assert texts(result) == ['script execution failed: data argument "a-b" is not a name that a variable can have']
+    assert texts(result) == [
+        'script execution failed: data argument "a-b" is not a name that a variable can have. '
+        'Hint: Give the dict another name around it: {"values": {"a key": 1}} is read as values["a key"].'
+    ]
 
 
 @pytest.mark.parametrize(

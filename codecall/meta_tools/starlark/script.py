@@ -159,7 +159,8 @@ class ScriptTool(MetaTool):
         try:
             terms = await terms_for(parsed.script, parsed.data or {}, view, options)
         except OptionsError as refused:
-            return _failed(refused.message, {"status": "error", "error": refused.as_dict()})
+            hint = f". Hint: {refused.hint}" if refused.hint else ""
+            return _failed(f"{refused.message}{hint}", {"status": "error", "error": refused.as_dict()})
         request = ExecuteRequest(
             parsed.script,
             parsed.data,

@@ -4,7 +4,7 @@ anything runs. No text is moved or indented: each position is one of the script 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cache
@@ -58,6 +58,9 @@ _BY_NAME: Final = frozenset({"call_tool", "try_call"})
 
 MAX_LISTED_TOOLS: Final = 20
 """Most tools of a server that an error lists."""
+
+_ALL_DATA: Final = frozenset({"data", "context", "codecallContext", "params", "args", "arguments", "inputs"})
+"""What scripts call all of their data."""
 
 _POSITIONAL: Final = "tools take their input by name"
 
@@ -114,7 +117,8 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
     resolve(file, lexer.locs, universal=builtins | {EXTRACT} if terms.extracts else builtins)
     if errors := cast("list[StarlarkError]", file.errors):  # pyright: ignore[reportUnknownMemberType]
         raise invalid_script(text, _syntax_violations(text, lines, errors))
-    check = _Names(start, terms, ask)
+    own = {node.name for node, _ in nodes if isinstance(node, ast.Identifier) and _is_own(node)}
+    check = _Names(start, terms, ask, data, own)
     for node, _ in nodes:
         check.visit(node)
     if check.violations:
@@ -211,10 +215,17 @@ def _syntax_violations(text: str, lines: LineTable, errors: Sequence[StarlarkErr
     return [Violation(offset, None, message, hint, "SYNTAX_ERROR")]
 
 
+def _is_own(node: ast.Identifier) -> bool:
+    """Whether a name is that of a variable of the script."""
+    return isinstance(node.binding, Binding) and node.binding.scope not in (Scope.GLOBAL, Scope.UNIVERSAL)
+
+
 class _Names:
     """What the names of a script mean: each is defined in it, built in, or a tool of the caller's."""
 
-    def __init__(self, start: wire.Start, terms: wire.StarlarkTerms, ask: AskHost) -> None:
+    def __init__(
+        self, start: wire.Start, terms: wire.StarlarkTerms, ask: AskHost, data: Sequence[str], own: Set[str]
+    ) -> None:
         self.violations: list[Violation] = []
         self.calls: list[wire.NamedCall] = []
         self.computed = False
@@ -223,6 +234,9 @@ class _Names:
         self._servers = {server.name: {tool.name: tool for tool in server.tools} for server in terms.servers}
         self._by_server = bool(terms.value)
         """Whether tools are members of servers alone: what the script is made for is one of them."""
+        self._data = data
+        self._own = own
+        """The variables of the script and of its functions."""
         self._console = start.limits.allow_console
         self._ask = ask
         self._known: dict[str, bool] = {}
@@ -331,12 +345,25 @@ class _Names:
             hint = f"Variable or identifier '{name:.80}' is not defined\n{instead}{guess}"
             self._add(node.start, f"{name} is not defined", hint)
             return
-        self._add(node.start, f"'{name}' is not defined", _NAMES.get(name) or self._hint(name, as_function=True))
+        hint = _NAMES.get(name) or self._variable_hint(name) or self._hint(name, as_function=True)
+        self._add(node.start, f"'{name}' is not defined", hint)
+
+    def _variable_hint(self, name: str) -> str | None:
+        """What to do about a name that stands for all data, or is that of a variable elsewhere."""
+        if name in self._own:
+            return "It is known only inside the function or comprehension that has it: return it from there."
+        if name not in _ALL_DATA:
+            return None
+        if not self._data:
+            return "This call has no `data`; what is given there are variables, each by its key."
+        keys = ", ".join(f"`{key}`" for key in self._data[:MAX_LISTED_TOOLS])
+        more = f" and {len(self._data) - MAX_LISTED_TOOLS} more" if len(self._data) > MAX_LISTED_TOOLS else ""
+        return f"The keys of `data` are variables: write {keys}{more}."
 
     def _hint(self, name: str, *, as_function: bool) -> str | None:
         """What may have been meant by `name`."""
         if as_function and len(name) <= MAX_GUESSED:
-            known = self._nearest(name, [*BUILTIN_NAMES, *self._functions], 0.75)
+            known = self._nearest(name, [*BUILTIN_NAMES, *self._functions, *self._data, *self._own], 0.75)
             if known:
                 return f"Did you mean `{known[0]}`?"
         if name not in self._near:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from codecall.sandbox.agentscript.checked import InvalidScript
@@ -19,11 +21,11 @@ from codecall.sandbox.starlark.policy import FOREIGN_NAMES, FOREIGN_WORDS, Forei
 from tests.sandbox.starlark.test_engine import Host
 
 
-def hint_of(script: str) -> str | None:
+def hint_of(script: str, data: dict[str, Any] | None = None) -> str | None:
     """The hint of a script that is refused or fails."""
     host = Host(say=lambda text="": text, lists=lambda: {"items": []})
     try:
-        outcome = host.run(script).outcome
+        outcome = host.run(script, data=data).outcome
     except InvalidScript as refused:
         return refused.findings[0].hint
     assert outcome is not None
@@ -72,3 +74,23 @@ def test_a_method_from_elsewhere_is_said_to_be_one(owner: str, method: str, inst
 def test_scripts_as_models_write_them(script: str, hint: str | None) -> None:
     found = hint_of(script)
     assert found is None if hint is None else hint in (found or "")
+
+
+@pytest.mark.parametrize(
+    ("script", "data", "hint"),
+    [
+        ("return data['rows']", {"rows": [1]}, "The keys of `data` are variables: write `rows`."),
+        ("return context['a']", {"a": 1, "b": 2}, "The keys of `data` are variables: write `a`, `b`."),
+        ("return data", {f"k{n}": n for n in range(30)}, "`k19` and 10 more."),
+        ("return data", None, "This call has no `data`"),
+        ("return row", {"rows": [1]}, "Did you mean `rows`?"),
+        ("total = 1\nreturn totl", None, "Did you mean `total`?"),
+        ("def f():\n  inner = 1\nf()\nreturn inner", None, "known only inside the function or comprehension"),
+        ("x = [i for i in range(3)]\nreturn i", None, "known only inside the function or comprehension"),
+        ("data = 1\nreturn dta(data)", None, "Did you mean `data`?"),
+    ],
+)
+def test_a_name_that_is_unknown_is_compared_with_data_and_variables(
+    script: str, data: dict[str, Any] | None, hint: str
+) -> None:
+    assert hint in (hint_of(script, data) or "")
