@@ -156,7 +156,7 @@ class CodeCallPlugin(CatalogTransform):
                 audit,
                 observations,
                 results,
-                asking.service,
+                asking,
             )
         )
         self._composites = self._read_composites(options)

@@ -123,7 +123,7 @@ async def foreseen_groups(calls: Sequence[ForeseenCall], rules: RuleSet, find: F
         match = Match.of_part(call.fixed, tuple(sorted(call.fixed))) if call.fixed else None
         key = entry.name, match.digest if match is not None else ""
         if (group := groups.get(key)) is None:
-            masked = describe_input(call.fixed)[0] if match is not None else {}
+            masked = describe_input(call.fixed).masked if match is not None else {}
             groups[key] = group = ForeseenGroup(entry, rule, match, masked, [])
         group.lines.append(call.line)
         group.certain &= call.certain

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Self, cast
+from typing import Any, Final, Literal, NamedTuple, Self, cast
 
 from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.entries import CatalogEntry
@@ -122,6 +122,8 @@ class ApprovalRequest:
     """The input as a person is shown it: JSON without anything invisible."""
     digest: str = field(default="", repr=False)
     """SHA-256 of the input, keys in any order."""
+    unshown_chars: int = 0
+    """Characters of the input as JSON, if they are too many for a person to be shown them."""
     foreseen: int = 0
     """Calls of this tool that the script is certain to make, as its text says; 0: that is not known."""
     fixed: tuple[str, ...] = ()
@@ -158,6 +160,7 @@ class ApprovalRequest:
     def as_dict(self) -> dict[str, object]:
         """The call as `details` of an error has it."""
         body: dict[str, object] = {"tool": self.tool, "server": self.server, "input": self.arguments}
+        body |= {"input": {}, "inputChars": self.unshown_chars} if self.unshown_chars else {}
         body |= {"sources": list(self.sources)} if self.sources else {}
         return body if self.line is None else {**body, "line": self.line}
 
@@ -179,8 +182,8 @@ class Match:
         part = _part(arguments, names)
         if part is None:
             return None
-        _, shown, digest = describe_input(part)
-        return cls(digest, shown, names)
+        described = describe_input(part)
+        return cls(described.digest, described.shown, names)
 
 
 class CallInput:
@@ -211,18 +214,38 @@ def _part(arguments: Mapping[str, object], names: tuple[str, ...]) -> dict[str, 
     return None if exceeds_chars(part, MAX_FIXED_CHARS) else part
 
 
-def describe_input(arguments: Mapping[str, object], *, is_code: bool = False) -> tuple[dict[str, Any], str, str]:
-    """The input of a call without credentials, the text of it that a person is shown, and the digest of the real one.
-    Takes a while for a large one: a matter for a thread.
+class DescribedInput(NamedTuple):
+    """What a question says of an input."""
+
+    masked: dict[str, Any]
+    """It without credentials."""
+    shown: str
+    """The text of it that a person is shown; if it is too long for that, how long it is."""
+    digest: str
+    """The digest of the real one."""
+    unshown_chars: int = 0
+    """Its characters as JSON, if they are too many to be shown."""
+
+
+def describe_input(
+    arguments: Mapping[str, object], *, is_code: bool = False, for_approver: bool = False
+) -> DescribedInput:
+    """What a question says of an input. Takes a while for a large one: a matter for a thread.
 
     Args:
         arguments: The input.
         is_code: Whether it is code, of which nothing is masked.
+        for_approver: Whether a function of the operator looks at the input, however long it is.
     """
     text = well_formed(json.dumps(arguments, ensure_ascii=False))
+    too_long = len(text) > MAX_SHOWN_CHARS
+    digest = canonical_digest(text)
+    note = quoted(f"{len(text):,} characters of JSON, too many to be shown; SHA-256 {digest}")
+    if too_long and not for_approver:
+        return DescribedInput({}, note, digest, len(text))
     data = cast("dict[str, Any]", json.loads(text))
     masked = data if is_code else QuestionMasker().mask_input(data)
-    return masked, shown_json(masked), canonical_digest(text)
+    return DescribedInput(masked, note if too_long else shown_json(masked), digest, len(text) if too_long else 0)
 
 
 def shown_json(masked: Mapping[str, object]) -> str:

@@ -143,7 +143,7 @@ class CompositeTools(Provider):
             create_search_index(built.embedding),
             telemetry,
             audit,
-            find_approvals=self._asking.service,
+            asking=self._asking,
         )
         self._read = partial(
             CompositeToolSet,

@@ -136,10 +136,10 @@ class CompositeTool(Tool):
         perform = partial(self.perform, runtime, params, resume_from)
         try:
             # A call of a run asks as that run does, or not at all.
-            if runtime.approvals is None or is_nested():
+            if (relay := runtime.relay) is None or is_nested():
                 return await perform()
             watch = runtime.options.shutdown.end_abandoned
-            return await runtime.approvals.respond(get_context(), self.name, arguments, perform, watch=watch)
+            return await relay.respond(get_context(), self.name, arguments, perform, watch=watch)
         except ResumeError as refused:
             raise ValidationError(f"{self.name}: {RESUME_PARAMETER}: {refused.message}. {refused.hint}") from None
 

@@ -8,7 +8,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar
 
 from fastmcp.exceptions import ToolError, ValidationError
 from fastmcp.server.context import Context
@@ -48,8 +48,17 @@ UNION_TAGS = frozenset({"text", "list"})
 _CANONICAL: Final = re.compile(r"\bcodecall:(?=(?:search|describe|invoke|execute)\b)")
 
 
-def _nothing_asks() -> None:
-    return None
+class Asks(Protocol):
+    """Gives what asks persons in the runs of one plugin."""
+
+    def service(self) -> ApprovalService | None:
+        """What the plugin's own options need; None where they ask for nothing."""
+        ...
+
+    def relay(self) -> ApprovalService | None:
+        """What passes on questions that are asked in the middle of a request, by a server that is mounted on this one,
+        too; None where nothing in this process asks."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +79,17 @@ class Runtime:
     """Learns output schemas from results; None where nothing does. Only the functions below use it."""
     results: ResultService | None = None
     """Keeps results that are too large for an answer; None where nothing does."""
-    find_approvals: Callable[[], ApprovalService | None] = _nothing_asks
+    asking: Asks | None = None
 
     @property
     def approvals(self) -> ApprovalService | None:
         """Asks persons for calls; None where nothing does."""
-        return self.find_approvals()
+        return self.asking.service() if self.asking is not None else None
+
+    @property
+    def relay(self) -> ApprovalService | None:
+        """Passes on what is asked in the middle of a request; None where nothing asks. See `Asks.relay`."""
+        return self.asking.relay() if self.asking is not None else None
 
     @property
     def separator(self) -> Separator:
@@ -326,12 +340,12 @@ class MetaTool(Tool):
     async def _respond(self, arguments: dict[str, Any]) -> ToolResult:
         """Answer with the arguments as they are, or else as they are meant; in several requests where the client is
         asked something in between."""
-        approvals = self._runtime.approvals if self.asks_client else None
-        if approvals is None:
+        relay = self._runtime.relay if self.asks_client else None
+        if relay is None:
             return await self._respond_as_meant(arguments)
         start = functools.partial(self._respond_as_meant, arguments)
         watch = self._runtime.options.shutdown.end_abandoned
-        return await approvals.respond(get_context(), self.name, arguments, start, watch=watch)
+        return await relay.respond(get_context(), self.name, arguments, start, watch=watch)
 
     async def _respond_as_meant(self, arguments: dict[str, Any]) -> ToolResult:
         try:

@@ -104,8 +104,8 @@ class InvokeTool(MetaTool):
         parsed = parse_arguments(InvokeArguments, self.name, arguments)
         options = self._runtime.options
         context, view = self._view()
-        approvals = self._runtime.approvals
-        gate = await approvals.gate(context, new_call_id(), RunClock()) if approvals is not None else None
+        relay = self._runtime.relay
+        gate = await relay.gate(context, new_call_id(), RunClock()) if relay is not None else None
         broker = Broker(
             context,
             view,

@@ -209,8 +209,8 @@ async def run_observed(
     limits = limits or RunLimits(preset.tool_call_timeout_ms, preset.max_duration_ms)
     info = RunInfo(_run_id(context), client_key(context), request)
     clock = RunClock()
-    approvals = runtime.approvals
-    gate = await approvals.gate(context, info.run_id, clock, request.script) if approvals is not None else None
+    relay = runtime.relay
+    gate = await relay.gate(context, info.run_id, clock, request.script) if relay is not None else None
     broker = broker_class(
         context,
         view,
@@ -253,7 +253,8 @@ async def run_observed(
     hooks = RunHooks(
         info.run_id, ObserverGroup(observers), memory, results, blocks, clock, on_plan, extractor=extractor
     )
-    async with progress or nullcontext(), start(StartedRun(info, broker, hooks, gate)) as run:
+    asks = gate if runtime.approvals is not None else None
+    async with progress or nullcontext(), start(StartedRun(info, broker, hooks, asks)) as run:
         observed = hooks.observe(run if memory is None else memory.record_outcome(run))
         watched = options.shutdown.end_abandoned and not (gate is not None and gate.outlives_request)
         result = await (run_while_connected(context, observed) if watched else observed)

@@ -201,7 +201,11 @@ class Asking:
             _ASKING.add(self)
 
     def service(self) -> ApprovalService | None:
-        """What asks; None where nothing does."""
+        """See `Asks`."""
+        return self._service if self in _ASKING else None
+
+    def relay(self) -> ApprovalService | None:
+        """See `Asks`."""
         if self._service is None and _ASKING:
             # Only what answers a request can pass on what is asked in the middle of it.
             self._service = _create_approvals(self._options, self._audit)

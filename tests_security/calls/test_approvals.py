@@ -245,7 +245,7 @@ def test_what_cannot_be_seen_is_shown_as_an_escape(name: str) -> None:
 
 
 def test_credentials_are_masked_and_still_part_of_the_input_that_is_allowed() -> None:
-    one, shown, first = describe_input({"password": "hunter2-hunter2", "to": "ann"})
+    one, shown, first, _ = describe_input({"password": "hunter2-hunter2", "to": "ann"})
     assert "hunter2" not in shown + str(one)
     assert first != describe_input({"password": "hunter3-hunter3", "to": "ann"})[2]
 
@@ -266,13 +266,13 @@ TOKEN = "ghp_16C7e42F292c6912E7710c838347Ae178B4a"
     ],
 )
 def test_nothing_that_decides_a_call_is_masked(arguments: dict[str, Any]) -> None:
-    masked, shown, _ = describe_input(arguments)
+    masked, shown, *_ = describe_input(arguments)
     assert masked == arguments
     assert "\n".join(line.removeprefix("    ") for line in shown.split("\n")) == json.dumps(arguments, indent=2)
 
 
 def test_a_mark_says_how_long_the_credential_is_and_is_no_text_of_the_script() -> None:
-    masked, _, _ = describe_input({"to": f"x {TOKEN} masked-credential-1", "token": "abc", "again": [TOKEN]})
+    masked, *_ = describe_input({"to": f"x {TOKEN} masked-credential-1", "token": "abc", "again": [TOKEN]})
     two = "masked-credential-2 (40 characters)"
     assert masked == {
         "to": f"x {two} masked-credential-1",
@@ -288,6 +288,21 @@ async def test_an_input_too_long_to_be_shown_is_not_asked_for() -> None:
     )
     assert (await office.execute(script, person))["result"] == "APPROVAL_DENIED"
     assert person.questions == []
+
+
+async def test_of_an_input_too_long_to_be_shown_only_its_size_is_told_and_an_approver_sees_all() -> None:
+    seen: list[ApprovalRequest] = []
+
+    def approver(request: ApprovalRequest) -> None:
+        seen.append(request)
+
+    script = f"return callTool('send', {{to: 'x'.repeat({MAX_SHOWN_CHARS})}})"
+    for options in ("writes", {"rules": "writes", "approver": approver}):
+        (call,) = (await Office(options).execute(script))["error"]["details"]["calls"]
+        assert (call["input"], call["inputChars"]) == ({}, MAX_SHOWN_CHARS + len('{"to": ""}'))
+    (request,) = seen
+    assert request.arguments == {"to": "x" * MAX_SHOWN_CHARS}
+    assert "x" * 9 not in request.shown
 
 
 async def test_what_answers_a_question_with_nonsense_denies() -> None:

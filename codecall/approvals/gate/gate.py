@@ -49,6 +49,7 @@ from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.errors import AccessDeniedError, FlowDeniedError
 from codecall.globs import call_kind, entry_label
 from codecall.jsonio.decode import sha256
+from codecall.redaction.clean import ThreadedCleaner
 from codecall.sandbox.clock import RunClock
 from codecall.sandbox.interfaces import CallMemory, Foresee, OnCallEnd, RunObserver
 
@@ -57,8 +58,7 @@ T = TypeVar("T")
 logger = logging.getLogger("codecall")
 
 QUICK_CHARS: Final = 2_048
-"""Inputs up to this many characters are made ready for a question at once, which keeps questions in the order of the
-calls; larger ones in a thread."""
+"""Characters of an input up to which it is made ready for a question at once, which keeps the order of the calls."""
 
 QUICK_SCHEMA_CHARS: Final = 65_536
 """Schemas up to this many characters are hashed at once: half a millisecond; larger ones in a thread."""
@@ -80,6 +80,7 @@ class CallGate(RunObserver):
 
     __slots__ = (
         "_decisions",
+        "_describing",
         "_flow",
         "_foresight",
         "_granted",
@@ -106,6 +107,7 @@ class CallGate(RunObserver):
         self._service = service
         self._flow = flow
         self._identity = identity
+        self._describing = ThreadedCleaner()
         hint = NO_ANSWER_HINT if channel is not None else None
         self._decisions = decisions = CallDecisions(service, identity, hint)
         self.notes = notes if notes is not None else {}
@@ -278,9 +280,10 @@ class CallGate(RunObserver):
         is_code: bool = False,
     ) -> None:
         readable = arguments if resolved is None else resolved.shown
-        describe = partial(describe_input, readable, is_code=is_code)
+        for_approver = self._service.options.approver is not None
+        describe = partial(describe_input, readable, is_code=is_code, for_approver=for_approver)
         large = exceeds_chars(readable, QUICK_CHARS)
-        masked, shown, digest = await to_thread.run_sync(describe) if large else describe()
+        masked, shown, digest, unshown_chars = await self._describing.run(describe) if large else describe()
         if resolved is not None and resolved.data:
             # A text that reads like what is shown of data is another input.
             digest = sha256(json.dumps([digest, *resolved.data]))
@@ -289,10 +292,9 @@ class CallGate(RunObserver):
         key = await self._key(entry, sources)
         call = AskedCall(key, CallInput(arguments, digest), look_again)
         line = record.line if record is not None else None
-        server = entry.server
         request = ApprovalRequest(
             entry.name,
-            server,
+            entry.server,
             masked,
             rule,
             identity.caller,
@@ -302,13 +304,14 @@ class CallGate(RunObserver):
             sources=sources,
             shown=shown,
             digest=digest,
+            unshown_chars=unshown_chars,
             alone=record is None,
         )
         if (desk := self._service.desk) is not None:
             granted = self._service.grants.of_tool(key)
             for withdrawn in await to_thread.run_sync(desk.withdrawn, granted) if granted else ():
                 self._service.grants.revoke(withdrawn)
-        ahead = self._service.options.approver is None
+        ahead = not for_approver
         if await self._use_grant(call, request, ahead=ahead):
             return None
         self._decisions.open[id(request)] = request

@@ -143,11 +143,11 @@ class RunQuestions:
         desk = self._service.desk
         if self.channel is None and desk is None:
             raise self._decisions.required(request, f"nobody can be asked, since {NO_ELICITATION}")
-        if len(request.shown) > MAX_SHOWN_CHARS:
+        if (size := request.unshown_chars or len(request.shown)) > MAX_SHOWN_CHARS:
             raise self._decisions.denied(
                 request,
                 "client",
-                f"its input has {len(request.shown):,} characters, and a person is shown at most {MAX_SHOWN_CHARS:,}",
+                f"its input has {size:,} characters, and a person is shown at most {MAX_SHOWN_CHARS:,}",
                 hint="A person has to approve this call: split its input over several calls.",
             )
         if self.channel is None:
