@@ -259,8 +259,7 @@ class CallGate(RunObserver):
                 self._decisions.note(group.entry.name, "allowed", "client", rule=group.rule, **fields)
 
     async def ask(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> None:
-        """Return if a person allows a call that no rule is about: of code whose calls somebody has to look at first.
-        They see all of it as it is.
+        """Return if a person allows a call that no rule is about: of code, all of which they see as it is.
 
         Raises:
             ApprovalDeniedError: a person denies it.
