@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
@@ -98,6 +100,7 @@ class ServerArguments:
         """
         from codecall.gateway.config.load import merge_configurations
 
+        _ARGUMENTS.set(self._words())
         configurations = [*self._named_configurations(servers)]
         merged = merge_configurations(configurations) if configurations else _default_configuration()
         if not merged.options.servers:
@@ -107,6 +110,19 @@ class ServerArguments:
         if cache_dir is None:
             return merged
         return merged._replace(options=merged.options.model_copy(update={"cache_dir": cache_dir}))
+
+    def _words(self) -> tuple[str, ...]:
+        """These arguments as a command line has them; an address that may hold a credential is left out."""
+        words: list[str] = []
+        for option, values in (
+            ("--config", self.config),
+            ("--from", self.from_),
+            ("--server", self.server),
+            ("--openapi", self.openapi),
+        ):
+            for value in map(str, values):
+                words += [option, "…" if "://" in value and {"@", "?"} & {*value} else value]
+        return tuple(words)
 
     def _named_configurations(self, servers: Sequence[str]) -> Iterator[Configuration]:
         from codecall.cli.trust import require_trust
@@ -123,6 +139,15 @@ class ServerArguments:
             yield parse_servers([*self.server, *servers])
         if self.openapi:
             yield parse_openapi_servers(self.openapi)
+
+
+_ARGUMENTS: Final[ContextVar[tuple[str, ...]]] = ContextVar("codecall_server_arguments", default=())
+"""Those that say which servers this command works on."""
+
+
+def whole_command(*words: str) -> str:
+    """A command about the servers that this one works on, as it is typed."""
+    return shlex.join(["codecall", *words, *_ARGUMENTS.get()])
 
 
 DEFAULT_SERVERS: Final = ServerArguments()

@@ -18,13 +18,14 @@ from fastmcp.client.logging import LogMessage
 from fastmcp.tools import Tool
 
 from codecall.approvals.request import ApprovalRequest
+from codecall.cli.arguments import whole_command
 from codecall.cli.asking import TerminalPerson
 from codecall.cli.output import ProgressLine
 from codecall.errors import CodeCallError, OptionsError, ServerUnavailableError
 from codecall.gateway.config.options import AnyServer, ExposeOptions, GatewayOptions, HttpServer
 from codecall.gateway.gateway import Gateway
 from codecall.gateway.tools.filter import HiddenComponent
-from codecall.gateway.upstream.errors import repair_advice
+from codecall.gateway.upstream.errors import last_words, repair_advice
 from codecall.gateway.upstream.listing import Listing
 from codecall.options import StarlarkOptions
 from codecall.telemetry.tokens import estimate_characters, estimate_tokens
@@ -276,8 +277,8 @@ def _late_error(name: str) -> CodeCallError:
     return ServerUnavailableError(
         f"Server '{name}' is not available: {reason}",
         tool_name=name,
-        hint=f"`codecall refresh {name}` waits longer, as does every command if its `start_timeout_s` is set; "
-        "`codecall doctor` says more.",
+        hint=f"`{whole_command('refresh', name)}` waits longer, as does every command if its `start_timeout_s` is set; "
+        f"`{whole_command('doctor')}` says more.",
     )
 
 
@@ -359,9 +360,11 @@ async def list_servers(gateway: Gateway, progress: ProgressLine, *, refresh_all:
     else:
         await wait_for_listings(gateway, progress)
         failures = {name: provider.error for name, provider in gateway.providers.items() if provider.error is not None}
-    for failure in failures.values():
+    for name, failure in failures.items():
         # When the next try may be made matters to nobody here: the command has ended by then.
-        failure.hint = repair_advice(failure) or "`codecall doctor` says more."
+        wrote = last_words(gateway.backends[name].health.stderr).removeprefix("; it wrote last: ")
+        more = f"`{whole_command('doctor')}` says more."
+        failure.hint = repair_advice(failure) or (f"It wrote last: {wrote}\n{more}" if wrote else more)
     return [
         ServerInventory(name, provider.listing, provider.tools, provider.hidden, provider.tokens, failures.get(name))
         for name, provider in gateway.providers.items()

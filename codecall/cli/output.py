@@ -262,9 +262,9 @@ class _WarningHandler(logging.Handler):
         if message.startswith("Server %s could not be listed"):  # the next case has said it
             return
         if message.startswith("server %r failed: %s"):
-            name, reason, *_ = cast("tuple[object, ...]", record.args)
+            name, reason, *rest = cast("tuple[object, ...]", record.args)
             if not self._reports_servers and str(name) not in self._failed:
-                self._callback(f"warning: server {name!r} is not available: {reason}")
+                self._callback(f"warning: server {name!r} is not available: {reason}{''.join(map(str, rest[1:]))}")
             self._failed.add(str(name))
             return
         self._callback(f"{record.levelname.lower()}: {record.getMessage()}")

@@ -82,6 +82,17 @@ def test_a_server_that_is_down_hides_no_other_and_no_secret_shows(shop: CommandL
     assert SECRET not in result.out + result.err + document.out
 
 
+def test_a_server_that_ends_says_why_and_the_command_that_says_more_is_whole(shop: CommandLine):
+    shop.write("the config.toml", f"[servers.gone]\ncommand = {json.dumps(sys.executable)}\nargs = ['nope.py']\n")
+    listed = shop("tools", "--config", "the config.toml")
+    assert "hint: It wrote last: " in listed.err
+    assert "can't open file" in listed.err
+    assert "`codecall doctor --config 'the config.toml'` says more." in listed.err
+    ran = shop("run", shop.write("a.js", "return gone.one({})").name, "--config", "the config.toml")
+    assert "'gone' is not available: it ended (exit code 2) before it answered its first request; it wrote" in ran.err
+    assert "api_key" not in shop("tools", "--server", "http://127.0.0.1:9/?api_key=abc").err
+
+
 def test_access_rules_that_name_no_tool_are_told(shop: CommandLine):
     config = shop.folder / "codecall.toml"
     config.write_text(f"""{config.read_text()}

@@ -1,15 +1,15 @@
 """Errors of a server that is down or slow, as callers see them: which server, what happened, whether to try again.
 
 Every text is made here, of the server's name and of what this process has seen. It holds no secrets: nothing of what
-the server wrote, of its arguments, its environment, its URL or its headers is in any of them. Below are the parts of a
-call that all kinds of components share: what of a request goes with it, and how its failure is raised.
+the server wrote (`last_words` aside), of its arguments, its environment, its URL or its headers is in any. Below are
+the parts of a call that all kinds of components share: what of a request goes with it, and how its failure is raised.
 """
 
 from __future__ import annotations
 
 import math
 import signal
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, cast
 
@@ -20,6 +20,7 @@ from mcp import ClientSession
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.errors import CodeCallError, ServerTimeoutError, ServerUnavailableError
+from codecall.globs import display_name
 
 ServerError = ServerUnavailableError | ServerTimeoutError
 """What a call of a server behind the gateway raises when the server, not the tool, is the trouble."""
@@ -134,6 +135,12 @@ def repair_advice(error: CodeCallError) -> str:
 def error_text(error: ServerError) -> str:
     """The text for a client that called the tool itself: code, message and hint."""
     return f"{error.code}: {error.message}.{f' {error.hint}' if error.hint else ''}"
+
+
+def last_words(stderr: Sequence[str]) -> str:
+    """The last of these lines as the end of a sentence, for the operator alone; empty where there is none."""
+    said = next((line.strip() for line in reversed(stderr) if line.strip()), "")
+    return f"; it wrote last: {display_name(said)}" if said else ""
 
 
 def describe_exit(code: int | None) -> str:

@@ -34,6 +34,7 @@ from codecall.gateway.upstream.errors import (
     ServerUnavailableError,
     backoff_error,
     gateway_closing_error,
+    last_words,
     start_error,
     too_many_clients_error,
 )
@@ -260,7 +261,8 @@ class Backend:
             delay = min(_MAX_BACKOFF_S, 2.0 ** (exponent - 1)) if exponent else 0.0
             slot.not_before = asyncio.get_running_loop().time() + delay
             self._last_error = slot.reason
-            self._logger.warning("server %r failed: %s; next try in %g s", self.name, slot.reason, delay)
+            wrote = last_words(self.health.stderr)
+            self._logger.warning("server %r failed: %s; next try in %g s%s", self.name, slot.reason, delay, wrote)
 
         def on_ready(ready: asyncio.Future[None]) -> None:
             if not ready.cancelled() and ready.exception() is None:

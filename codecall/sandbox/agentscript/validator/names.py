@@ -219,7 +219,9 @@ def _check_unknown_names(
         if hint == row.instead or (name in owners.names and info.tools and info.tools[0].startswith(name)):
             hint = _tool_hint(info, name in owners.names) or hint
         if name in owners.names or "_" in name:
-            hint = " ".join((*info.unlisted, hint))
+            # Where its own server is missing, whatever else there is was not meant.
+            own = [sentence for sentence in info.unlisted if _is_about(sentence, name)]
+            hint = " ".join(own or (*info.unlisted, hint))
         if hint.endswith(LOOKS_FOR_TOOLS):
             hint += _tool_names(find_namespaces([""]).get("", NamespaceInfo()))
         violations.append(Violation(offset, row.kind, f"Unknown name '{shorten_name(name)}'", hint))
@@ -236,6 +238,13 @@ def _tool_hint(info: NamespaceInfo, is_owner: bool) -> str | None:
     first, *others = (json.dumps(name) if {"'", "\\"} & set(name) else f"'{name}'" for name in info.tools)
     more = f" There {'is' if len(others) == 1 else 'are'} also {' and '.join(others)}." if others else ""
     return f"No tool is called so. Did you mean {first}? Write `await tools[{first}]({{…}})`.{more}"
+
+
+def _is_about(sentence: str, name: str) -> bool:
+    """Whether a sentence about a server is about the one that a name begins with."""
+    return any(
+        sentence.startswith(f"Server '{name[:end]}' ") for end in range(1, len(name) + 1) if name[end:][:1] in "_"
+    )
 
 
 def _tool_names(info: NamespaceInfo) -> str:
