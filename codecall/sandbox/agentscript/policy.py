@@ -381,6 +381,13 @@ VARIANTS: Final[Mapping[str, Row]] = MappingProxyType(
             instead="The name means the new variable here, which has no value yet: give the variable another name.",
             probe="const a = a.b",
         ),
+        "constant": Row(
+            "assignment to a constant",
+            "refused",
+            reason="It fails where it runs, which may be after calls that cannot be undone.",
+            instead="Declare it with `let` instead of `const`.",
+            probe="const a = 1; a = 2",
+        ),
         "escape": Row(
             "unicode escape in a name",
             "refused",

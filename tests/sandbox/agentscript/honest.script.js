@@ -333,7 +333,7 @@ resolve(await once.then(v => v + 1).catch(e => null).finally(() => {}));
 return await promise;
 ---
 const rate = (n, d) => d ? n / d : 0; // a division, no /pattern/
-const ratio = rate(1, 2) / (rate(2, 1) / 3);
+let ratio = rate(1, 2) / (rate(2, 1) / 3);
 const re = /[/\]]+/.test('a/b') && ratio++ / 2 > 1;
 return re
 ---

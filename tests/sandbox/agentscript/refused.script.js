@@ -3,6 +3,13 @@
 const a = 1;
   eval('1 + 1'); //! IllegalBuiltinAccess Identifier 'eval' is not allowed in AgentScript
 ---
+const page = 1;
+await callTool('users');
+page = 2; //! DisallowedSyntax 'page' is a constant: it cannot be assigned to
+if (page) { const { n, m: [k] } = {}; n++; //! DisallowedSyntax 'n' is a constant
+  const f = () => { k += 1; let page = 0; page = 1; }; //! DisallowedSyntax 'k' is a constant
+  for (const x of []) [x] = [1]; } //! DisallowedSyntax 'x' is a constant
+---
 require('fs'); //! IllegalBuiltinAccess Identifier 'require' is not allowed in AgentScript
 setTimeout(() => {}, 100); //! IllegalBuiltinAccess Identifier 'setTimeout' is not allowed in AgentScript
 ---

@@ -192,10 +192,10 @@ def _suggestion(owner: str, observation: Observation, member: str) -> str:
     step = observation.path[-1] if observation.path else None
     if step is Step.FOUND:
         return " Nothing was found: test for it first, or write `?.` behind it."
-    if step is None and member in LIST_MEMBERS and observation.answer is None:
-        return " An empty list arrives as null where a tool declares no list: write `?? []` behind it."
     if not all(map(_is_missing, observation.values)) or not isinstance(step, str):
-        return " Test it first, or write `?.` behind it." if observation.path else ""
+        use = " Test it first, or write `?.` behind it." if observation.path else ""
+        empty = " An empty list arrives as null where a tool declares no list: write `?? []` behind it."
+        return empty if member in LIST_MEMBERS and observation.answer is None else use
     content = _content_suggestion(owner, step, observation.parents)
     parents = [cast("dict[str, object]", parent) for parent in observation.parents if isinstance(parent, dict)]
     keys = {key: text for parent in parents for key in islice(parent, MAX_KEYS) if (text := member_text(owner, key))}
@@ -437,15 +437,6 @@ def read_in_own_declaration(context: FailureContext, match: MessageMatch) -> Hin
     """A variable is read in the expression that gives it its first value: `const users = await users.list()`."""
     for declarator in context.enclosing("VariableDeclarator"):
         if any(getattr(part, "name", None) == match["name"] for part, _ in pattern_parts(declarator.id)):
-            return message_fields(context, match)
-    return None
-
-
-def assigned_constant(context: FailureContext, match: MessageMatch) -> HintFields | None:
-    """A constant is assigned to."""
-    for node in context.enclosing("AssignmentExpression", "UpdateExpression"):
-        target = node.left if node.type == "AssignmentExpression" else node.argument
-        if any(getattr(part, "name", None) == match["name"] for part, _ in pattern_parts(target)):
             return message_fields(context, match)
     return None
 

@@ -223,13 +223,6 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         "f(); const x = 1; function f() { return x }",
     ),
     _rule(
-        "constant assigned",
-        r"TypeError: '(?P<name>.*)' is read-only",
-        "Declare it with `let {name}` instead of `const`.",
-        "const a = 1; a = 2",
-        causes.assigned_constant,
-    ),
-    _rule(
         "frozen object changed",
         r"TypeError: (?:'.*' is read-only|object is not extensible|.* not extensible|could not delete property.*)",
         "The object is frozen, as `codecallContext` is: change a copy, `const copy = structuredClone(x)`.",

@@ -54,7 +54,7 @@ _MAX_LOOKED_UP: Final = 256
 class Scope:
     """A lexical scope in strict mode: its names, and what `this`, `arguments` and `return` mean in it."""
 
-    __slots__ = ("arguments", "classes", "depth", "names", "parent", "this", "top", "values", "variables")
+    __slots__ = ("arguments", "classes", "constants", "depth", "names", "parent", "this", "top", "values", "variables")
 
     def __init__(self, parent: Scope | None = None) -> None:
         """A block in `parent`, or the top level."""
@@ -62,6 +62,8 @@ class Scope:
         self.names: set[str] = set()
         self.classes: set[str] | None = None
         """The names that are classes of the script; None while there are none."""
+        self.constants: set[str] | None = None
+        """The names that may not be assigned to; None while there are none."""
         self.values: dict[str, tuple[int, int]] | None = None
         """Where the initial values of names stand, which have no value before; None while there are none."""
         self.depth: int = 0 if parent is None else parent.depth + 1
@@ -168,11 +170,8 @@ def check_names(
         elif name in NEVER_NAMES:
             violations.append(forbidden_name(name, offset, "Identifier"))
         elif (home := scope.declaring_scope(name)) is not None or (name == "arguments" and scope.arguments):
-            if home is not None and home.used_before_value(name, offset, scope):
-                row = VARIANTS["own value"]
-                violations.append(
-                    Violation(offset, row.kind, f"'{shorten_name(name)}' is used in the value it is given", row.instead)
-                )
+            if home is not None and (violation := _misuse(home, use)) is not None:
+                violations.append(violation)
         else:
             row = reserved_row(name) or GLOBALS.get(name)
             if row is not None:
@@ -183,6 +182,18 @@ def check_names(
     if lists_tools and not violations and (info := find_namespaces([""]).get("")) is not None:
         namespaces = {**namespaces, "": info.members or {}}
     return NameUsage(frozenset(runtime), namespaces)
+
+
+def _misuse(home: Scope, use: NameUse) -> Violation | None:
+    """The violation of using a variable of the script, which `home` declares, as it cannot be used."""
+    name = shorten_name(use.name)
+    if home.used_before_value(use.name, use.offset, use.scope):
+        row = VARIANTS["own value"]
+        return Violation(use.offset, row.kind, f"'{name}' is used in the value it is given", row.instead)
+    if use.assigned and use.name in (home.constants or ()):
+        row = VARIANTS["constant"]
+        return Violation(use.offset, row.kind, f"'{name}' is a constant: it cannot be assigned to", row.instead)
+    return None
 
 
 def _check_unknown_names(

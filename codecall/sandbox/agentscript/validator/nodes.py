@@ -339,13 +339,13 @@ def _variables(walk: Walk, node: Node, scope: Scope) -> None:
         name: Node = declarator.id
         value: Node = declarator.init
         if value is None:
-            walk.declare(name, target, scope)
+            walk.declare(name, target, scope, constant=kind == "const")
             continue
         # A `var` may be declared again as something else
         if value.type == "ClassExpression" and name.type == "Identifier" and kind != "var":
             _declare_class(walk, name, target)
         else:
-            walk.declare(name, target, scope)
+            walk.declare(name, target, scope, constant=kind == "const")
             walk.visit_destructuring(name, value)
         if kind != "var":
             _set_value_spans(name, value, target)

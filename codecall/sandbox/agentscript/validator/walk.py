@@ -199,7 +199,7 @@ class Walk:
         if row is not None:
             self.violations.append(refused_name("Identifier", node.name, row, node.range[0] - PREFIX_LENGTH))
 
-    def declare(self, pattern: Node, target: Scope, scope: Scope) -> None:
+    def declare(self, pattern: Node, target: Scope, scope: Scope, *, constant: bool = False) -> None:
         """Declare the names of a pattern in `target`; its defaults and computed keys are walked in `scope`."""
         pending: list[Node] = [pattern]
         while pending:
@@ -207,6 +207,8 @@ class Walk:
             if node.type == "Identifier":
                 name: str = node.name
                 target.names.add(name)
+                if constant:
+                    target.constants = (target.constants or set()) | {name}
                 violation = declaration_violation(name, node.range[0] - PREFIX_LENGTH, self.ruleset)
                 if violation is not None:
                     self.violations.append(violation)
