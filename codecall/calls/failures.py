@@ -43,6 +43,7 @@ from mcp_types import (
 from pydantic import BaseModel
 from pydantic import ValidationError as PydanticValidationError
 
+from codecall.calls.pydantic_errors import problems_from_pydantic, problems_from_text
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import (
     AccessDeniedError,
@@ -62,21 +63,15 @@ from codecall.options import SanitizationOptions
 from codecall.ratelimit.refusal import RateLimitRefused
 from codecall.redaction.clean import clean_text, clean_value, well_formed
 from codecall.schema.validation import (
-    MAX_FIELDS,
     Problem,
-    add_overflow_note,
     describe_parameters,
     invalid_input_message,
-    make_problem,
     parameter_names,
     shallow_problems,
 )
 
 MAX_QUESTIONS: Final = 20
 """Questions of one result that its error lists."""
-
-MAX_READ_ERRORS: Final = 1_000
-"""Errors of one failed validation that are read one by one, which takes pydantic about 1 ms."""
 
 MAX_DETAILS_BYTES: Final = 16 * 1024
 """Bytes of JSON the details of one error may have; larger ones are replaced by a mark with their size."""
@@ -142,8 +137,9 @@ class FailureTranslator:
         text = "\n".join(block.text for block in result.content if isinstance(block, TextContent) and block.text)
         own_error = _parse_own_error(result.structured_content) or _parse_own_error(_json_object(text))
         if own_error is None:
-            problems = shallow_problems(arguments, entry.input_schema)
-            if problems:
+            if (told := problems_from_text(text, arguments, entry.input_schema)) is not None:
+                return self.from_preflight(told, entry)
+            if problems := shallow_problems(arguments, entry.input_schema):
                 suffix = f" The tool said: {text}" if text else ""
                 message = f"{invalid_input_message(entry.name, problems, entry.input_schema)}{suffix}"
                 return self._error(entry, message, InvalidInputError, details=problems)
@@ -324,20 +320,6 @@ def too_large_error(entry: CatalogEntry, size: int, max_bytes: int) -> ToolCallE
         details={"bytes": size, "maxBytes": max_bytes},
         hint=f"Ask for less{advice}.",
     )
-
-
-def problems_from_pydantic(failure: PydanticValidationError, schema: JsonObject) -> list[Problem]:
-    """The fields that a tool's argument validation refuses, in its order: `MAX_FIELDS`, and one entry for the rest.
-
-    A failure with more than `MAX_READ_ERRORS` is only counted: pydantic cannot give the first few errors alone, and
-    making a million of them would hold the event loop for a second.
-    """
-    count = failure.error_count()
-    if count > MAX_READ_ERRORS:
-        return [{"field": "input", "message": f"{count:,} values are not valid"}]
-    errors = failure.errors(include_url=False, include_context=False, include_input=False)
-    problems = [make_problem([str(part) for part in item["loc"]], item["msg"], schema) for item in errors[:MAX_FIELDS]]
-    return add_overflow_note(problems, len(errors))
 
 
 def is_raised_by_elicit(failure: BaseException) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from codecall.calls.failures import MAX_READ_ERRORS, problems_from_pydantic
+from codecall.calls.pydantic_errors import MAX_READ_ERRORS, problems_from_pydantic
 from codecall.schema.validation import (
     MAX_CHOICES,
     MAX_FIELDS,
