@@ -26,11 +26,21 @@ def _row(pattern: str, instead: str, probe: str) -> Mistake:
     return Mistake(re.compile(pattern), instead, probe)
 
 
+_WITH: Final = "with this function in a line of its own"
+_NUMBERS: Final = (
+    'There are no widths: " " * (n - len(text)) + text, or text + " " * (n - len(text)). There are no decimals: '
+    f'fixed(x, 2), in percent fixed(100 * x, 1) + "%", {_WITH}: `{FIXED}`'
+)
 _NO_LITERAL: Final = 'There are no such literals: use "{}".format(x) or "%s" % x.'
 _BRACES: Final = "Blocks begin with `:` and are indented; there are no braces around them."
 _GENERIC: Final = "Look for a bracket, a comma or an operator before this place: Starlark is a small Python."
 
 LINES: Final = (
+    _row(
+        r"(?:^|\W)[fF][rR]?\0[\"'].*\{[^{}]*:[ ,.<>^+\d][^{}]*\}",
+        f'There are no such literals: use "{{}}".format(x). {_NUMBERS}',
+        'return f"{1:.2f}"',
+    ),
     _row(r"(?:^|\W)[fFbBuU][rR]?\0[\"']", _NO_LITERAL, 'return f"{1}"'),
     _row(
         r"[\w)\]\"']\s*\0\*\*",
@@ -59,6 +69,7 @@ LINES: Final = (
     _row(r"\0//|\0/\*", "A comment begins with `#`.", "// a"),
     _row(r"\0`", "Texts stand between quotes; values go in with `%s` or .format().", "return `a`"),
     _row(r"\0@", "There are no decorators: call the function with the other.", "@f\ndef g(): pass"),
+    _row(r"\{[^:{}]*\0for\b", "Write set([x for x in items]).", "return {x for x in [1]}"),
     _row(r"\{[^:{}]*\0[,}]", "Write set([1, 2]).", "return {1, 2}"),
     _row(r"^\s*(?:if|elif|for|def)\b.*\0\{", _BRACES, "if 1 { x }"),
     _row(r"^\s*(?:if|elif)\b.*\0=(?!=)", "Compare with `==`.", "if 1 = 1: pass"),
@@ -85,11 +96,6 @@ SYNTAX: Final = (
 """By the message of the parser, for lines that match none of `LINES`."""
 
 _BY_NAME: Final = 'Name each parameter, as shown; those in a dict go in as **{"key": value}.'
-_WITH: Final = "with this function in a line of its own"
-_NUMBERS: Final = (
-    'There are no widths: " " * (n - len(text)) + text, or text + " " * (n - len(text)). There are no decimals: '
-    f'fixed(x, 2), in percent fixed(100 * x, 1) + "%", {_WITH}: `{FIXED}`'
-)
 GROUPED: Final = (
     'def grouped(text): p = text.partition("."); s = p[0].removeprefix("-"); '
     'return ("-" if text[:1] == "-" else "") + ",".join([s[max(0, i - 3):i] for i in range(len(s), 0, -3)][::-1]) '
@@ -112,11 +118,12 @@ _NO_NUMBER: Final = "The text is no number: look at it first, "
 _NONE: Final = "The value is None: look where it comes from, and test it first."
 
 EVALUATION: Final = (
-    _row(r"NoneType.* has no|'NoneType'|on NoneType|NoneType \+|\+ NoneType", _NONE, "return None.x"),
+    _row(r"NoneType.* has no|'NoneType'|on NoneType|^unsupported .*NoneType", _NONE, "return None.x"),
     _row(r"tools take their input by name", _BY_NAME, 'return call_tool("say", {})'),
     _row(
         r"got string for string index",
-        "It is a text, no dict: if it holds JSON, json.decode(text) gives the value.",
+        'It is a text, no dict. A loop over a dict gives its keys: loop over the list in it, value["key"], or over '
+        "value.items(). If the text holds JSON, json.decode(text) gives the value.",
         'return "{}"["a"]',
     ),
     _row(
@@ -136,7 +143,24 @@ EVALUATION: Final = (
         "return {}.items[0]",
     ),
     _row(r"does not support field assignment", 'Use brackets: value["key"] = x.', "x = {}\nx.a = 1"),
-    _row(r"^KeyError", 'Use value.get("key", default), or look at value.keys().', 'return {}["a"]'),
+    _row(
+        r"^KeyError",
+        'Read with value.get("key", default), collect with value.setdefault("key", []).append(x); value.keys() are '
+        "those there are.",
+        'return {}["a"]',
+    ),
+    _row(
+        r"^unsupported comparison: dict",
+        'Say by what: sorted(items, key=lambda x: x["key"]).',
+        "return sorted([{'a': 1}, {}])",
+    ),
+    _row(
+        r"for \+: 'list' and 'list'",
+        "Join lists so: [x for part in parts for x in part].",
+        "return sum([[1], [2]], [])",
+    ),
+    _row(r"keyword argument default", "Without `default`: max(items) if items else None.", "return max([], default=0)"),
+    _row(r"keyword argument end", "print takes values and `sep`; each is a line.", 'print("a", end="")'),
     _row(
         r"'string' is not iterable",
         "Use text.elems() for its characters, text.split() for its words.",
@@ -180,7 +204,7 @@ EVALUATION: Final = (
     _row(r"not all arguments converted", "Write one `%s` for each value.", "return 'a' % 1"),
     _row(r"sequence of strings", 'Make texts of them: ", ".join([str(x) for x in items]).', "return ','.join([1])"),
     _row(
-        r"sequence assignment",
+        r"sequence assignment|values to unpack",
         "There are as many names on the left as values; a dict gives keys and values by .items().",
         "for k, v in {'a': 1}: pass",
     ),
@@ -207,6 +231,11 @@ EVALUATION: Final = (
     ),
 )
 """By the message of an error of the evaluator."""
+
+_IN_PARALLEL: Final = re.compile(r"^(?:parallel: task \d+ failed: )+")
+_FAILED_TASK: Final = (
+    'If a call in it may fail, use lambda: try_call("name", …), which gives {"ok", "value" | "error"}.'
+)
 
 _METHOD: Final = re.compile(r"'(\w+)' value has no field or method '(\w+)'")
 
@@ -295,6 +324,9 @@ def syntax_hint(line: str, column: int, message: str) -> str:
 
 def evaluation_hint(message: str) -> str | None:
     """The hint for an error of the evaluator."""
+    inner = _IN_PARALLEL.sub("", message)
+    if inner != message:
+        return evaluation_hint(inner) or _FAILED_TASK
     if (found := _METHOD.search(message)) is not None:
         kind, method = found.groups()
         special = {"dict": OF_DICTS, "json": OF_JSON, "NoneType": {}, "string": METHODS | OF_TEXTS}

@@ -135,6 +135,7 @@ FOREIGN_NAMES: Final = (
     Foreign("eval", "No script makes code while it runs.", 'eval("1")'),
     Foreign("exec", "No script makes code while it runs.", 'exec("1")'),
     Foreign("compile", "No script makes code while it runs.", 'compile("1")'),
+    Foreign("__name__", "There are no modules: write `return main()` as last line.", '__name__ == "__main__"'),
     Foreign("__import__", "There are no modules: call tools, and use `json`.", '__import__("os")'),
     Foreign("globals", "Names are known before the script runs.", "globals()"),
     Foreign("locals", "Names are known before the script runs.", "locals()"),

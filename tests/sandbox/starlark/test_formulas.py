@@ -265,12 +265,43 @@ FORMULAS = (
         ["setattr(1, 2, 3)"],
         "{}\ny = value",
     ),
-    Formula("max(items) if items else None", "items", lambda items: max(items, default=None), LISTS, ["max([])"]),
+    Formula(
+        "max(items) if items else None",
+        "items",
+        lambda items: max(items, default=None),
+        LISTS,
+        ["max([])", "max([], default=0)"],
+    ),
     Formula('{"a": 1} | other', "other", lambda other: {"a": 1, **other}, [({"b": 2},), ({"a": 2},)], ["{**x}"]),
     Formula("[1] + items", "items", lambda items: [1, *items], LISTS, ["[*x]"]),
     Formula("set([1, 2])", "", lambda: [1, 2], [()], ["{1, 2}"]),
     Formula("list(range(n))", "n", lambda n: list(range(n)), [(0,), (3,)], ["range(2) + [1]"]),
     Formula("[x for x in items]", "items", same, LISTS, ["len(x for x in [1])"]),
+    Formula(
+        "set([x for x in items])", "items", lambda items: items, [([],), ([2],)], ["{x for x in [1]}"], "y = list({})"
+    ),
+    Formula(
+        "[x for part in parts for x in part]",
+        "parts",
+        lambda parts: [x for part in parts for x in part],
+        [([[1], [2, 3]],), ([],)],
+        ["sum([[1], [2]], [])"],
+    ),
+    Formula(
+        'sorted(items, key=lambda x: x["key"])',
+        "items",
+        lambda items: sorted(items, key=lambda x: x["key"]),
+        [([{"key": 2}, {"key": -1}],)],
+        ["sorted([{'a': 1}, {}])"],
+    ),
+    Formula(
+        'value.setdefault("key", []).append(x)',
+        "value x",
+        lambda value, x: {"key": [*value.get("key", []), x]},
+        [({}, 1), ({"key": [1]}, 2)],
+        ["{}['a']"],
+        "{}\ny = value",
+    ),
     Formula("text.elems()", "text", list, [("aé",), ("",)], ["[x for x in 'a']"], "y = list({})"),
     Formula("a / b if b else 0", "a b", lambda a, b: a / b if b else 0, [(1, 2), (-1, 4), (1, 0)], ["1 / 0"]),
 )
@@ -293,7 +324,7 @@ ADVICE = {
     ),
     *("object", "super", "bytes", "frozenset", "struct", "console", "callTool", "tools", "Exception", "ValueError"),
     *("requests", "httpx", "urllib", "fetch", "logging", "Object", "itertools", "pd", "np", "re", "encode", "decode"),
-    *("match", "search", "sub", "Promise", "asyncio"),
+    *("match", "search", "sub", "Promise", "asyncio", "__name__"),
 }
 """What is told in words, or has no value of its own."""
 
