@@ -193,6 +193,12 @@ async def test_the_table_of_all_tools_misses_as_call_tool_does(enclave: Enclave)
         ("users = 1; return users.list()", "Assigning to 'users' is not allowed", "variable of your own"),
         ("return process.run({})", "Identifier 'process' is not allowed", "Read settings"),
         ("return any.list({})", "Unknown name 'any'", "await tools['any_thing']({…})"),
+        (
+            "return users.list(limit=2)",
+            "Unknown name 'limit'",
+            "`limit=…` is Python; an input is an object: `await users.list({ limit: … })`.",
+        ),
+        ("return any_thing(any_thin=2)", "Unknown name 'any_thin'", "`await any_thing({ any_thin: … })`."),
         ("return [users.list, zzz.x]", "Unknown name 'zzz'", "It is not defined"),
         ("const users = await users.list({})", "'users' is used in the value it is given", "another name"),
         ("const { users } = await users.list({})", "'users' is used in the value it is given", "another name"),

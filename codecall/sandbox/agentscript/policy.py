@@ -156,7 +156,7 @@ _NO_EXPORT = "Leave `export` out, and end with `return run();` or the value the 
 _SELF_REFERENCE = "Call the tools themselves with callTool(name, input); search and describe before writing the script."
 _BOUNDED = (
     "Write a bounded loop: `for (let i = 0; i < n; i++) { … }` or `for (const x of items) { … }`; to page "
-    "`for (let at = 0; at !== null; at = page.next) { … }`."
+    "`let page; for (let i = 0; i < 50; i++) { page = await list({ cursor: page?.next }); …; if (!page.next) break; }`."
 )
 
 

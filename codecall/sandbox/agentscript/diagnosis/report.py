@@ -19,7 +19,8 @@ from codecall.sandbox.wire import Failure, Limits
 
 ENDLESS_LOOP_HINT: Final = (
     "The loop on line {line} has no condition, and nothing in it ended it: advance in it what its `break` tests, or "
-    "write `for (let i = 0; i < n; i++) {{ … }}`; to page `for (let at = 0; at !== null; at = page.next) {{ … }}`."
+    "write `for (let i = 0; i < n; i++) {{ … }}`; to page `let page; "
+    "for (let i = 0; i < 50; i++) {{ page = await list({{ cursor: page?.next }}); …; if (!page.next) break; }}`."
 )
 """The hint for a limit that is reached in `for (;;)` or `while (true)`."""
 

@@ -233,6 +233,9 @@ def _check_unknown_names(
             # Where its own server is missing, whatever else there is was not meant.
             own = [sentence for sentence in info.unlisted if _is_about(sentence, name)]
             hint = " ".join(own or (*info.unlisted, hint))
+        if (called := owners.keywords.get(offset)) is not None:
+            key = shorten_name(name)
+            hint = f"`{key}=…` is Python; an input is an object: `await {shorten_name(called)}({{ {key}: … }})`."
         if hint.endswith(LOOKS_FOR_TOOLS):
             hint += _tool_names(find_namespaces([""]).get("", NamespaceInfo()))
         violations.append(Violation(offset, row.kind, f"Unknown name '{shorten_name(name)}'", hint))
@@ -295,6 +298,8 @@ class MemberOwners:
         self.names: set[str] = set()
         self.enumerated: set[str] = set()
         """The names whose members are listed or looked up: `name in users`."""
+        self.keywords: dict[int, str] = {}
+        """By offset of a name that is assigned to as an argument, as in Python: what is called."""
         self._shift = shift
         self._offsets: set[int] = set()
         """Where `tools` stands before a member."""

@@ -134,6 +134,9 @@ def _call(walk: Walk, node: Node, scope: Scope) -> None:
         callback: Node | None = arguments[0] if text in _ASKS_CALLBACK and arguments else None
         if text is not None and callback is not None and _is_silent(walk, callback):
             walk.silent_callbacks.append(SilentCallback(text, callback.range[0] - PREFIX_LENGTH))
+    for argument in arguments:
+        if argument is not None and argument.type == "AssignmentExpression" and argument.left.type == "Identifier":
+            walk.owners.keywords[argument.left.range[0] - PREFIX_LENGTH] = dotted_path(callee) or "tool"
     walk.push(callee, scope)
     walk.push_all(arguments, scope)
 

@@ -14,6 +14,7 @@ from codecall.sandbox.agentscript import foreign_words
 from codecall.sandbox.agentscript.diagnosis import hints
 from codecall.sandbox.agentscript.diagnosis.context import member_text
 from codecall.sandbox.agentscript.diagnosis.hints import HINT_RULES, NOT_AN_ERROR_HINT, HintRule
+from codecall.sandbox.agentscript.diagnosis.report import ENDLESS_LOOP_HINT
 from codecall.sandbox.agentscript.parser import mistakes
 from codecall.sandbox.enclave import Enclave
 
@@ -70,6 +71,21 @@ async def test_the_probe_comes_to_its_row(row: HintRule, enclave: Enclave) -> No
     assert earlier == [] or row.name.startswith("no such property")
     place: dict[str, Any] = error["location"]
     assert place["text"] == row.probe
+
+
+async def test_the_paging_of_the_hints_runs(enclave: Enclave) -> None:
+    def pages(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        at = arguments.get("cursor") or 0
+        return {"rows": [at]} | ({"next": at + 1} if at < 3 else {"next": None} if name == "nulls" else {})
+
+    refused = await fails(enclave, "while (true) { break }")
+    for hint in (refused["hint"], ENDLESS_LOOP_HINT.format(line=1)):
+        found = re.search(r"`(let page; [^`]*)`", hint)
+        assert found is not None
+        for name in ("nulls", "absent"):
+            loop = found[1].replace("list(", f"callTool('{name}', ").replace("…", "all.push(...page.rows)")
+            result = await enclave.execute(f"const all = []; {loop} return all", tool_handler=pages)
+            assert result.value == [0, 1, 2, 3]
 
 
 ROW = "const rows = [{ d: 'a', n: 1 }]; const g = {}; let x;"
