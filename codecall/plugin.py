@@ -138,7 +138,7 @@ class CodeCallPlugin(CatalogTransform):
         observed = options.observed_output
         observations = OutputObserver(observed) if observed.enabled else None
         audit = Audit(options.audit)
-        asking = self._asking = Asking(options, audit)
+        asking = self._asking = Asking(options, audit, self._is_composite)
         stored = [observations] if observations is not None and observed.store else []
         self._flushing = LifespanFlush(asking, audit, *stored)
         results = ResultService(options.results) if options.results.enabled else None
@@ -391,6 +391,9 @@ class CodeCallPlugin(CatalogTransform):
             resumes=options.resume is not None,
             starlark=options.starlark is not None,
         )
+
+    def _is_composite(self, name: str) -> bool:
+        return self._composites is not None and name in self._composites.tools
 
     async def list_tools(self, tools: Sequence[Tool]) -> Sequence[Tool]:
         """The composite tools beside those of the server: for clients and in the catalog alike."""

@@ -10,7 +10,7 @@ of the others. An input of more readings than are tried counts against the call.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from math import prod
@@ -76,22 +76,24 @@ class RuleSet:
 
     Args:
         rules: The rules, in order.
+        asks_within: Whether the tool of a name is a composite tool whose own calls these rules are held against: one
+            question about each of them is enough, so only rules that name the tool itself ask for it.
 
     Raises:
         OptionsError: the condition of a rule is no JSON Schema.
     """
 
-    def __init__(self, rules: Sequence[ApprovalRule]) -> None:
+    def __init__(self, rules: Sequence[ApprovalRule], asks_within: Callable[[str], bool] = lambda _: False) -> None:
+        self._asks_within = asks_within
         self._rules = [_CompiledRule(number, rule) for number, rule in enumerate(rules, 1)]
 
     async def ruling(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> Ruling:
         """What the rules say of a call of `entry` with these arguments."""
         candidates: list[_CompiledRule] = []
-        for rule in self._rules:
-            if rule.covers(entry):
-                candidates.append(rule)
-                if rule.condition is None:
-                    break
+        for rule in self._about(entry):
+            candidates.append(rule)
+            if rule.condition is None:
+                break
         if not candidates:
             return NO_RULE
         if candidates[0].condition is None:
@@ -101,13 +103,20 @@ class RuleSet:
 
     def may_ask(self, entry: CatalogEntry) -> int:
         """The number of the first rule that asks for calls of `entry`, with whatever input; 0 if none does."""
-        for rule in self._rules:
-            if rule.covers(entry):
-                if rule.ruling.action == "ask":
-                    return rule.ruling.rule
-                if rule.condition is None:
-                    break
+        for rule in self._about(entry):
+            if rule.ruling.action == "ask":
+                return rule.ruling.rule
+            if rule.condition is None:
+                break
         return 0
+
+    def _about(self, entry: CatalogEntry) -> Iterator[_CompiledRule]:
+        """The rules about this tool, whatever the arguments are."""
+        for rule in self._rules:
+            if rule.covers(entry) and (
+                rule.ruling.action != "ask" or rule.names(entry) or not self._asks_within(entry.name)
+            ):
+                yield rule
 
 
 class _CompiledRule:
@@ -131,6 +140,11 @@ class _CompiledRule:
             and (self._servers is None or self._servers.matches(entry.server))
             and all((entry.annotations.get(key) is True) is wanted for key, wanted in self._hints)
         )
+
+    def names(self, entry: CatalogEntry) -> bool:
+        """Whether the rule is about this tool, its app or its server by name, and not about all that are of a kind."""
+        given = ((self._tools, entry.name), (self._apps, entry.app_id), (self._servers, entry.server))
+        return any(patterns is not None and patterns.matches(name) for patterns, name in given)
 
     def applies(self, arguments: JsonObject, schema: JsonObject) -> bool:
         """Whether the condition is met, for all readings or one of them; what cannot be compared counts against it."""

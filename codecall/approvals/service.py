@@ -64,11 +64,12 @@ class ApprovalService:
         *,
         samples: bool = False,
         store: KeyValueStore | None = None,
+        asks_within: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.options = options
         self._samples = samples
         self.audit = audit
-        self.rules = RuleSet(options.rules)
+        self.rules = RuleSet(options.rules, asks_within)
         self.flows = FlowRules(flows) if flows else None
         self.desk = _desk(options.folder) if options.folder else None
         self.grants = Grants(options.run_grant_s, options.session_grant_s)

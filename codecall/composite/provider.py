@@ -133,7 +133,7 @@ class CompositeTools(Provider):
         telemetry = Telemetry(enabled=built.telemetry)
         audit = Audit(built.audit)
         # Its tools may ask, whether or not a rule does.
-        self._asking = Asking(built.model_copy(update={"composite_tools": sources}), audit)
+        self._asking = Asking(built.model_copy(update={"composite_tools": sources}), audit, self._is_composite)
         lifetime = EnclaveLifespan()
         self._runtime = Runtime(
             built,
@@ -153,6 +153,9 @@ class CompositeTools(Provider):
             starlark=built.starlark is not None,
         )
         self._set = self._read()
+
+    def _is_composite(self, name: str) -> bool:
+        return name in self._set.tools
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None]:

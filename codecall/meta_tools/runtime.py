@@ -9,7 +9,7 @@ server or the system learned when the plugin started.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, get_args
@@ -182,14 +182,15 @@ class Asking:
     Args:
         options: The options of the plugin.
         audit: The record of runs.
+        is_composite: Whether the tool of a name is a composite tool of that plugin.
 
     Raises:
         OptionsError: runs cannot give up their workers.
     """
 
-    def __init__(self, options: PluginOptions, audit: Audit) -> None:
+    def __init__(self, options: PluginOptions, audit: Audit, is_composite: Callable[[str], bool]) -> None:
         self._options = options
-        self._audit = audit
+        self._create = partial(_create_approvals, options, audit, is_composite)
         self._service: ApprovalService | None = None
         self.prepare(options)
 
@@ -197,7 +198,7 @@ class Asking:
         """Be ready for what these options let ask."""
         samples = options.extract is not None or options.embedding.strategy == "model"
         if options.approvals is not None or options.flows or samples or options.composite_tools:
-            self._service = self._service or _create_approvals(self._options, self._audit, samples=samples)
+            self._service = self._service or self._create(samples=samples)
             _ASKING.add(self)
 
     def service(self) -> ApprovalService | None:
@@ -208,7 +209,7 @@ class Asking:
         """See `Asks`."""
         if self._service is None and _ASKING:
             # Only what answers a request can pass on what is asked in the middle of it.
-            self._service = _create_approvals(self._options, self._audit)
+            self._service = self._create()
         return self._service
 
     async def flush(self) -> None:
@@ -221,7 +222,9 @@ _ASKING: Final[WeakSet[Asking]] = WeakSet()
 """Those in whose options something may ask."""
 
 
-def _create_approvals(options: PluginOptions, audit: Audit, *, samples: bool = False) -> ApprovalService:
+def _create_approvals(
+    options: PluginOptions, audit: Audit, is_composite: Callable[[str], bool], *, samples: bool = False
+) -> ApprovalService:
     from codecall.approvals.options import ApprovalOptions
     from codecall.approvals.service import ApprovalService
 
@@ -229,7 +232,7 @@ def _create_approvals(options: PluginOptions, audit: Audit, *, samples: bool = F
     rules = options.approvals or ApprovalOptions(rules=())
     if "release_s" in rules.model_fields_set and rules.release_s is not None and store is None:
         raise OptionsError("approvals.release_s needs resume: the record from which a run goes on")
-    return ApprovalService(rules, audit, options.flows, samples=samples, store=store)
+    return ApprovalService(rules, audit, options.flows, samples=samples, store=store, asks_within=is_composite)
 
 
 def create_search_index(options: SearchOptions) -> LazySearchIndex:

@@ -234,11 +234,45 @@ async def test_a_tool_that_a_step_calls_may_ask(mode: str) -> None:
 @pytest.mark.parametrize("approvals", ["writes", None])
 async def test_a_script_that_calls_it_waits_for_its_questions(mode: str, approvals: Any) -> None:
     mail, person = office(approvals=approvals), Person("ann", ONCE)
-    allowed = Person(ONCE, "ann", ONCE)
-    async with mail.client(person if approvals is None else allowed, mode=mode) as client:
+    async with mail.client(person, mode=mode) as client:
         answer = await run(client, "return callTool('mailing', {number: 3})")
+    # For its steps, and not for itself as well.
+    assert len(person.questions) == (1 if approvals is None else 3)
     assert answer["result"].startswith("wiped /run_")
     assert [text.split("_")[0] for text in mail.done] == ["read 3", "send ann", "wipe /run"]
+
+
+@ERAS
+@pytest.mark.parametrize("field", [{"tools": ["mailing"]}, {"apps": ["composite"]}])
+async def test_a_rule_that_names_a_composite_tool_asks_for_it(mode: str, field: Any) -> None:
+    mail, person = office(approvals=[{**field, "action": "ask"}]), Person(ONCE, "ann")
+    async with mail.client(person, mode=mode) as client:
+        await run(client, "return callTool('mailing', {number: 3})")
+    assert ["Tool: mailing" in question for question in person.questions] == [True, False]
+    assert len(mail.done) == 3
+
+
+async def test_a_rule_about_all_that_writes_denies_a_composite_tool_itself() -> None:
+    mail = office(approvals=[{"read_only": False, "action": "deny"}])
+    assert (await mail.execute("return callTool('mailing', {})"))["error"]["code"] == "ACCESS_DENIED"
+    assert mail.done == []
+
+
+async def test_one_question_beforehand_is_not_about_a_composite_tool() -> None:
+    mail, person = office(approvals={"rules": "writes", "ask_first": True}), Person("allow these calls", "ann", ONCE)
+    await mail.execute("await callTool('mailing', {}); return callTool('send', {to: 'eve'})", person)
+    assert "Tool: send" in person.questions[0]
+    assert "mailing" not in person.questions[0]
+
+
+@ERAS
+async def test_a_mounted_server_is_not_known_to_ask_for_the_steps(mode: str) -> None:
+    mail, person, main = office(approvals=None), Person(ONCE, "ann"), FastMCP[Any]("main")
+    main.mount(mail.server)
+    CodeCallPlugin.init(pool={"min_workers": 0}, approvals="writes").install(main)
+    async with Client(main, mode=mode, elicitation_handler=person.answer) as client:  # type: ignore[arg-type]
+        await run(client, "return callTool('mailing', {number: 3})")
+    assert ["Tool: mailing" in question for question in person.questions] == [True, False]
 
 
 @ERAS
