@@ -77,7 +77,12 @@ LearnedSchema = Callable[[CatalogEntry], Awaitable[JsonObject | None]]
 LookAgain = Callable[[], Awaitable[CatalogEntry | None]]
 """Gives what is called as it is now; None if it may be called no longer."""
 
-Gate = Callable[[CatalogEntry, Mapping[str, object], ResolvedInput | None, LookAgain], Awaitable[None]]
+CheckInput = Callable[[], Awaitable[None]]
+"""Raises the error that the call is certain to get for its input, if any."""
+
+Gate = Callable[
+    [CatalogEntry, Mapping[str, object], ResolvedInput | None, LookAgain, CheckInput | None], Awaitable[None]
+]
 """Is given what is called, the input as a script wrote it, and that with the content of blocks, if it may have some."""
 
 MAX_ROUNDS: Final = 10
@@ -299,7 +304,8 @@ class Broker:
             resolved = ResolvedInput(arguments, arguments)
         if self._gate is not None:
             again = partial(self._look_again, partial(self._access.admit, name, suggest=False))
-            await self._gate(entry, arguments, resolved, again)
+            check = partial(self._preflight.check_input, name, resolved.arguments)
+            await self._gate(entry, arguments, resolved, again, check)
         arguments = resolved.arguments
         # The version that was listed is the one that is called: left open, FastMCP looks for another where the highest
         # is disabled, and finds the listing in which this plugin hides the tools.
@@ -328,7 +334,7 @@ class Broker:
                 )
                 return replace(now.entry, name=resource.uri, kind="resource") if same else None
 
-            await self._gate(entry, {"uri": resource.uri}, None, partial(self._look_again, find))
+            await self._gate(entry, {"uri": resource.uri}, None, partial(self._look_again, find), None)
         request = self._server.read_resource(resource.uri, version=_version(resource.version))
         result: ResourceResult = await self._result(request, entry, {})
         blocks = self._blocks_for(any(isinstance(item.content, bytes) for item in result.contents))
@@ -340,7 +346,7 @@ class Broker:
         check_nesting(entry)
         if self._gate is not None:
             again = partial(self._look_again, partial(self._access.admit_prompt, name))
-            await self._gate(entry, arguments, None, again)
+            await self._gate(entry, arguments, None, again, None)
         texts = {key: value if isinstance(value, str) else _json(value) for key, value in arguments.items()}
         request = self._server.render_prompt(entry.name, texts, version=_version(entry.version))
         result: PromptResult = await self._result(request, entry, texts)

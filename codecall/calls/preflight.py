@@ -35,7 +35,7 @@ from codecall.calls.access import AccessPolicy
 from codecall.calls.failures import FailureTranslator
 from codecall.calls.fastmcp_internals import dispatches_otherwise, intercepts_calls
 from codecall.catalog.cache.fastmcp_internals import MIDDLEWARE_METHODS, mounted_origin, sees_requests
-from codecall.errors import CodeCallError, ToolNotFoundError
+from codecall.errors import CodeCallError, ToolCallError, ToolNotFoundError
 from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
 from codecall.schema.partial import PreflightError
 from codecall.schema.validation import (
@@ -109,6 +109,30 @@ class CallPreflight:
 
     async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
         """The error that a call is certain to get, if any. See `ToolBroker.preflight`."""
+        if self._steps_left <= 0:
+            return None
+        budget = StepBudget(steps := min(MAX_STEPS_PER_CALL, self._steps_left))
+        found = await self._find_error(name, arguments, budget)
+        self._steps_left -= steps - max(0, budget.left)
+        if found is None:
+            return None
+        error, violations = found
+        cleaned = cast("list[Problem]", error.details) if isinstance(error.details, list) else []
+        paths = tuple(item.path for item in violations[:MAX_FIELDS])
+        return PreflightError(error.code, error.message, error.hint, tuple(cleaned), paths)
+
+    async def check_input(self, name: str, arguments: Mapping[str, object]) -> None:
+        """Find what is wrong with the whole input of a call that is about to be made.
+
+        Raises:
+            ToolCallError: the call is certain to get it.
+        """
+        if (found := await self._find_error(name, arguments, StepBudget(MAX_STEPS_PER_CALL))) is not None:
+            raise found[0]
+
+    async def _find_error(
+        self, name: str, arguments: Mapping[str, object], budget: StepBudget
+    ) -> tuple[ToolCallError, list[Violation]] | None:
         usable = await self._access.find_usable(name)
         if usable is None:
             return None
@@ -116,21 +140,13 @@ class CallPreflight:
         if name not in self._checks:
             self._checks[name] = await _find_check(self._server, entry.name, entry.version, tool)
         check = self._checks[name]
-        if check is None or self._steps_left <= 0:
-            return None
-        budget = StepBudget(steps := min(MAX_STEPS_PER_CALL, self._steps_left))
-        violations = check(arguments, entry.input_schema, budget)
-        self._steps_left -= steps - max(0, budget.left)
+        violations = check(arguments, entry.input_schema, budget) if check is not None else []
         if not violations:
             return None
         problems = violation_problems(violations, entry.input_schema)
         if sum(len(item["field"]) for item in problems) > MAX_QUICK_CHARS:
-            error = await ThreadedCleaner().run(self._failures.from_preflight, problems, entry)
-        else:
-            error = self._failures.from_preflight(problems, entry)
-        cleaned = cast("list[Problem]", error.details) if isinstance(error.details, list) else []
-        paths = tuple(item.path for item in violations[:MAX_FIELDS])
-        return PreflightError(error.code, error.message, error.hint, tuple(cleaned), paths)
+            return await ThreadedCleaner().run(self._failures.from_preflight, problems, entry), violations
+        return self._failures.from_preflight(problems, entry), violations
 
     async def check_reachable(self, name: str) -> PreflightError | None:
         """The reason why no call of that name would reach a tool, if any. See `ToolBroker.check_reachable`."""

@@ -127,6 +127,18 @@ async def test_invoke_is_asked_for_too() -> None:
     assert office.done == ["send ann", "read 1"]
 
 
+async def test_nobody_is_asked_for_what_the_tool_is_certain_to_refuse() -> None:
+    office, person = Office(), Person(ONCE)
+    for said in ("{to: 'ann', amount: [1].map(n => [n])[0]}", "{...JSON.parse('{}')}", "{to: 'a', lound: 1}"):
+        answer = await office.execute(f"const input = {said};\nreturn callTool('send', input)", person)
+        assert answer["error"]["code"] == "INVALID_INPUT"
+    async with office.client(person) as client:
+        assert (await invoke(client, "send", amount=2))["error"]["code"] == "INVALID_INPUT"
+        assert (await invoke(client, "send", to="ann", amount="2"))["status"] == "ok"
+    assert len(person.questions) == 1
+    assert office.done == ["send ann"]
+
+
 async def test_a_run_of_one_call_offers_nothing_for_more_calls_of_it() -> None:
     office, person = Office(), Person("allow several calls of this tool in this run", "decline")
     async with office.client(person) as client:

@@ -34,6 +34,9 @@ CURRENT_CALL: Final[ContextVar[CurrentCall | None]] = ContextVar("codecall_gated
 LookAgain = Callable[[], Awaitable[CatalogEntry | None]]
 """Gives what is called as it is now; None if it may be called no longer."""
 
+CheckInput = Callable[[], Awaitable[None]]
+"""Raises the error that the call is certain to get for its input, if any."""
+
 
 class AskedCall(NamedTuple):
     """A call that somebody is asked about."""

@@ -26,7 +26,15 @@ from codecall.approvals import ahead
 from codecall.approvals.asking import NO_ANSWER_HINT, Channel
 from codecall.approvals.desk import in_thread
 from codecall.approvals.flows import NO_FLOW, FlowRules, FlowRuling, ValueFlow
-from codecall.approvals.gate.decisions import CURRENT_CALL, AskedCall, By, CallDecisions, CurrentCall, LookAgain
+from codecall.approvals.gate.decisions import (
+    CURRENT_CALL,
+    AskedCall,
+    By,
+    CallDecisions,
+    CheckInput,
+    CurrentCall,
+    LookAgain,
+)
 from codecall.approvals.gate.questions import RunQuestions
 from codecall.approvals.grants import GrantKey
 from codecall.approvals.handover import GivenAnswers
@@ -183,6 +191,7 @@ class CallGate(RunObserver):
         arguments: Mapping[str, object],
         resolved: ResolvedInput | None = None,
         look_again: LookAgain | None = None,
+        check_input: CheckInput | None = None,
     ) -> None:
         """Return if the call may be made now; it counts as made.
 
@@ -191,11 +200,13 @@ class CallGate(RunObserver):
             arguments: The input as the script wrote it.
             resolved: It with the content of blocks; None if it has none.
             look_again: Gives what is called as it is once somebody has decided.
+            check_input: Finds what is certainly wrong with the input, before anybody is asked about it.
 
         Raises:
             AccessDeniedError: a rule denies it.
             ApprovalDeniedError: a person does.
             ApprovalRequiredError: nobody can be asked, or nobody answers, or what is called has changed meanwhile.
+            ToolCallError: the tool is certain to refuse the input, which somebody would have to allow.
         """
         if entry.kind == "resource" and (record := self._decisions.record) is not None:
             record.read_as = entry.name
@@ -216,6 +227,8 @@ class CallGate(RunObserver):
                 called=kind,
             )
         if "ask" in (ruling.action, flow.action):
+            if check_input is not None:
+                await check_input()
             rule = ruling.rule if ruling.action == "ask" else 0
             await self._ask(entry, sent, rule, flow, resolved, look_again=look_again)
         await self.questions.go_on()
