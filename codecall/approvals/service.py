@@ -28,7 +28,8 @@ from codecall.approvals.asking import (
 )
 from codecall.approvals.desk import Desk, default_folder
 from codecall.approvals.flows import FlowRules
-from codecall.approvals.gate.gate import CallGate, follow_values
+from codecall.approvals.gate.decisions import follow_values
+from codecall.approvals.gate.gate import CallGate
 from codecall.approvals.grants import Grants
 from codecall.approvals.handover import WaitingRuns
 from codecall.approvals.interfaces import RunIdentity

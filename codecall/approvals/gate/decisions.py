@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Final, Literal, NamedTuple
 
-from codecall.approvals.flows import ValueFlow
+from codecall.approvals.flows import FlowRules, ValueFlow
 from codecall.approvals.grants import GrantKey
 from codecall.approvals.interfaces import Approvals, RunIdentity
 from codecall.approvals.request import ApprovalRequest, CallInput
@@ -33,9 +33,6 @@ CURRENT_CALL: Final[ContextVar[CurrentCall | None]] = ContextVar("codecall_gated
 
 LookAgain = Callable[[], Awaitable[CatalogEntry | None]]
 """Gives what is called as it is now; None if it may be called no longer."""
-
-CheckInput = Callable[[], Awaitable[None]]
-"""Raises the error that the call is certain to get for its input, if any."""
 
 
 class AskedCall(NamedTuple):
@@ -132,3 +129,13 @@ class CallDecisions:
     def _location(self) -> Location | None:
         record = self.record
         return record.location if record is not None else None
+
+
+def follow_values(rules: FlowRules | None, script: str) -> ValueFlow | None:
+    """What follows the values of a run that begins now; None without rules about flows."""
+    if rules is None:
+        return None
+    outer = CURRENT_CALL.get()
+    if outer is None or outer.flow is None:
+        return ValueFlow(rules, script)
+    return ValueFlow(rules, script, (outer.flow, outer.record.number))

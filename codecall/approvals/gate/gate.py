@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import partial
@@ -25,16 +25,8 @@ from fastmcp import Context
 from codecall.approvals import ahead
 from codecall.approvals.asking import NO_ANSWER_HINT, Channel
 from codecall.approvals.desk import in_thread
-from codecall.approvals.flows import NO_FLOW, FlowRules, FlowRuling, ValueFlow
-from codecall.approvals.gate.decisions import (
-    CURRENT_CALL,
-    AskedCall,
-    By,
-    CallDecisions,
-    CheckInput,
-    CurrentCall,
-    LookAgain,
-)
+from codecall.approvals.flows import NO_FLOW, FlowRuling, ValueFlow
+from codecall.approvals.gate.decisions import CURRENT_CALL, AskedCall, By, CallDecisions, CurrentCall, LookAgain
 from codecall.approvals.gate.questions import RunQuestions
 from codecall.approvals.grants import GrantKey
 from codecall.approvals.handover import GivenAnswers
@@ -191,7 +183,7 @@ class CallGate(RunObserver):
         arguments: Mapping[str, object],
         resolved: ResolvedInput | None = None,
         look_again: LookAgain | None = None,
-        check_input: CheckInput | None = None,
+        check_input: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Return if the call may be made now; it counts as made.
 
@@ -401,13 +393,3 @@ class CallGate(RunObserver):
             else:
                 grant = self._grant(key, lifetime=decision.lifetime, match=match)
         self._decisions.count(request, by, scope=decision.scope, calls=decision.calls, grant=grant)
-
-
-def follow_values(rules: FlowRules | None, script: str) -> ValueFlow | None:
-    """What follows the values of a run that begins now; None without rules about flows."""
-    if rules is None:
-        return None
-    outer = CURRENT_CALL.get()
-    if outer is None or outer.flow is None:
-        return ValueFlow(rules, script)
-    return ValueFlow(rules, script, (outer.flow, outer.record.number))
