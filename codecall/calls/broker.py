@@ -77,13 +77,11 @@ LearnedSchema = Callable[[CatalogEntry], Awaitable[JsonObject | None]]
 LookAgain = Callable[[], Awaitable[CatalogEntry | None]]
 """Gives what is called as it is now; None if it may be called no longer."""
 
-CheckInput = Callable[[], Awaitable[None]]
-"""Raises the error that the call is certain to get for its input, if any."""
-
 Gate = Callable[
-    [CatalogEntry, Mapping[str, object], ResolvedInput | None, LookAgain, CheckInput | None], Awaitable[None]
+    [CatalogEntry, Mapping[str, object], ResolvedInput | None, LookAgain, Callable[[], Awaitable[None]] | None],
+    Awaitable[None],
 ]
-"""Is given what is called, the input as a script wrote it, and that with the content of blocks, if it may have some."""
+"""Is given what is called, the input as written, that with the content of blocks, and what raises its certain error."""
 
 MAX_ROUNDS: Final = 10
 """How often a tool may answer one call with questions; clients allow as many."""
@@ -327,11 +325,8 @@ class Broker:
             async def find() -> CatalogEntry | None:
                 now = await self._access.admit_resource(uri)
                 # By the same template, if it is of one.
-                same = (now.uri, now.entry.kind, now.entry.name) == (
-                    resource.uri,
-                    resource.entry.kind,
-                    resource.entry.name,
-                )
+                before = resource.entry
+                same = now.uri == resource.uri and (now.entry.kind, now.entry.name) == (before.kind, before.name)
                 return replace(now.entry, name=resource.uri, kind="resource") if same else None
 
             await self._gate(entry, {"uri": resource.uri}, None, partial(self._look_again, find), None)
