@@ -91,6 +91,8 @@ _PROMPT_HINT: Final = "Correct the arguments of the prompt that are named here; 
 _VERBS: Final = {"tool": "call tool", "resource": "read resource", "prompt": "get prompt"}
 _PREFIXES: Final = ("Error calling tool ", "Error reading resource ", "Error rendering prompt ")
 """The prefixes that FastMCP puts before the text of an exception."""
+_REMOTE_PREFIX: Final = re.compile(r"Error (?:calling|executing) tool '?([^\s':]{1,128})'?: (?=\S)")
+"""The same in the answer of another server, which has a name of its own for the tool."""
 
 _NARROWING_PARAMETERS: Final = frozenset(
     ["limit", "page", "per_page", "page_size", "pagesize", "fields", "columns", "cursor", "offset", "top", "max"]
@@ -135,6 +137,8 @@ class FailureTranslator:
         if not isinstance(result, ToolResult) or not result.is_error:
             return None
         text = "\n".join(block.text for block in result.content if isinstance(block, TextContent) and block.text)
+        if (prefix := _REMOTE_PREFIX.match(text)) and f"_{entry.name}".endswith(f"_{prefix[1]}"):
+            text = text[prefix.end() :]
         own_error = _parse_own_error(result.structured_content) or _parse_own_error(_json_object(text))
         if own_error is None:
             if (told := problems_from_text(text, arguments, entry.input_schema)) is not None:

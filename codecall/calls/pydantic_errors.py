@@ -16,10 +16,7 @@ MAX_READ_ERRORS: Final = 1_000
 MAX_TEXT_CHARS: Final = 16_384
 """Characters of the longest text that is read."""
 
-_HEAD: Final = re.compile(
-    r"(?:Error (?:calling|executing) tool [^\n:]{1,200}: )?"
-    r"\d{1,4} validation errors? for (?:call\[[^\]\n]{1,200}\]|\w{1,200}Arguments)\n"
-)
+_HEAD: Final = re.compile(r"\d{1,4} validation errors? for (?:call\[[^\]\n]{1,200}\]|\w{1,200}Arguments)\n")
 """The first line, of FastMCP's servers and of those made with the SDK alone. A model that the tool itself reads
 has a name of its own."""
 

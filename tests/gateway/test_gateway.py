@@ -629,6 +629,8 @@ mcp = FastMCP("shop")
 
 @mcp.tool
 def get(isbn: Annotated[str, Field(pattern="^978-")], days: Annotated[int, Field(le=30)] = 1) -> int:
+    if days == 3:
+        raise ValueError("no such book")
     return Book.model_validate({"pages": "many"}).pages
 
 mcp.run(show_banner=False)
@@ -640,10 +642,11 @@ mcp.run(show_banner=False)
     async with Gateway(GatewayOptions.read(options, where="")) as gate, Client(gate.server) as client:
         await gate.refresh()
         errors: list[dict[str, Any]] = []
-        for given in ({"isbn": "1", "days": 99}, {"isbn": "978-1", "days": 2}):
+        for given in ({"isbn": "1", "days": 99}, {"isbn": "978-1", "days": 2}, {"isbn": "978-", "days": 3}):
             call = {"tool": "shop_get", "input": given}
             errors.append(((await client.call_tool("codecall_invoke", call)).structured_content or {})["error"])
-    assert [error["code"] for error in errors] == ["INVALID_INPUT", "TOOL_EXECUTION_ERROR"]
+    assert [error["code"] for error in errors] == ["INVALID_INPUT", "TOOL_EXECUTION_ERROR", "TOOL_EXECUTION_ERROR"]
+    assert errors[2]["message"] == "no such book"
     assert [(each["field"], each["message"]) for each in errors[0]["details"]] == [
         ("isbn", "String should match pattern '^978-'"),
         ("days", "Input should be less than or equal to 30"),
