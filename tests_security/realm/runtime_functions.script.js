@@ -74,6 +74,9 @@ return await readResource({ toString() { asked += 1; return 'data://open/a'; }, 
 const options = { kind: 'tool', does: 'callTool', maxName: 1e9, throwOnError: false };
 return [await readResource('data://open/a', options), await getPrompt('hello', { kind: 'resource' }, options)];
 //~ EXECUTION_ERROR has no option 'kind'
+--- the parallel helper is given a number as its options
+await __safe_parallel([() => 1], 2);
+//~ EXECUTION_ERROR needs its options as an object, got number
 --- what went wrong names what was asked for
 try { await readResource('data://secret'); } catch (error) { return [error.name, error.code, error.resource, error.toolName, Object.isFrozen(error)]; }
 //= ["ToolError", "ACCESS_DENIED", "data://secret", "data://secret", false]

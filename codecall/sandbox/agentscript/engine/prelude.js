@@ -297,12 +297,16 @@
         case 'Map': {
           const entries = new GlobalMap();
           const keys = [];
+          let objects = false, alike = false;
           mapForEach(value, (item, key) => {
+            if (typeof key === 'object' && key !== null) objects = true;
             const name = typeof key === 'symbol' ? undefined
               : typeof key === 'object' && key !== null ? `[Object ${keys.length + 1}]` : textOf(key);
-            if (name !== undefined && !mapHas(entries, name)) append(keys, name);
+            if (name !== undefined && mapHas(entries, name)) alike = true;
+            else if (name !== undefined) append(keys, name);
             if (name !== undefined) mapSet(entries, name, item);
           });
+          if (objects || alike) lose(`a Map with keys that are ${objects ? 'objects' : 'the same as texts'}`);
           return object(keys, (key) => mapGet(entries, key), depth);
         }
         case 'Set': {
@@ -586,7 +590,8 @@
     }
     let width = 10;
     if (options !== undefined && options !== null) {
-      const keys = typeof options === 'object' ? ownKeys(options) : [options];
+      if (typeof options !== 'object') throw new GlobalTypeError(`__safe_parallel needs its options as an object, got ${typeof options}: __safe_parallel(functions, { maxConcurrency: 5 })`);
+      const keys = ownKeys(options);
       for (let index = 0; index < keys.length; index++) {
         if (keys[index] !== 'maxConcurrency') throw new GlobalTypeError(`__safe_parallel has no option '${bounded(textOf(keys[index]), 100)}'; there is maxConcurrency: __safe_parallel(functions, { maxConcurrency: 5 })`);
       }

@@ -426,3 +426,18 @@ async def test_as_many_numbers_leave_as_there_are_bytes_for() -> None:
         result = await own.execute("return Array.from({ length: 2_000_000 }, (_, i) => 1_000_000 + i)")
     assert isinstance(result.value, list), result.error
     assert (len(result.value), result.value[-1]) == (2_000_000, 2_999_999)
+
+
+@pytest.mark.parametrize(
+    ("entries", "value", "why"),
+    [("[[1, 'a'], ['1', 'b']]", {"1": "b"}, "the same as texts"), ("[[{}, 2]]", {"[Object 1]": 2}, "objects")],
+)
+async def test_keys_of_a_map_that_json_cannot_hold_are_told(
+    enclave: Enclave, entries: str, value: object, why: str
+) -> None:
+    result = await enclave.execute(f"return {{ m: new Map({entries}) }}", tool_handler=answer)
+    assert result.value == {"m": value}
+    assert result.warnings[0].endswith(f"in the result: m is a Map with keys that are {why}")
+    refused = await enclave.execute(f"await callTool('echo', {{ m: new Map({entries}) }})", tool_handler=answer)
+    assert refused.error is not None
+    assert f"has what JSON cannot hold: m is a Map with keys that are {why}" in refused.error.message
