@@ -58,7 +58,7 @@ LINES: Final = (
     _row(r"\belse\s+\0if\b", "Write `elif`.", "if 1:\n  pass\nelse if 2:\n  pass"),
     _row(r";\s*\0(?:for|if|def)\b", "Begin a new line for `for`, `if` and `def`.", "x = 1; for y in [x]: pass"),
     _row(r"^\s*\0(?:elif|else)\b", "Put it under its `if`, indented as far as that.", "else:\n  pass"),
-    _row(r"\0=>", "Write a function so: lambda x: x + 1.", "return x => x"),
+    _row(r"\0=>|=\0>", "Write a function so: lambda x: x + 1.", "return x => x"),
     _row(r"lambda[^:]*:[^=]*\0=", "A lambda is one expression: use `def` to assign.", "return lambda: x = 1"),
     _row(r"[=!]=\0=", "Compare with `==` and `!=`.", "return 1 === 1"),
     _row(r"<\0>", "Compare with `!=`.", "return 1 <> 2"),
@@ -72,6 +72,9 @@ LINES: Final = (
     _row(r"\{[^:{}]*\0for\b", "Write set([x for x in items]).", "return {x for x in [1]}"),
     _row(r"\{[^:{}]*\0[,}]", "Write set([1, 2]).", "return {1, 2}"),
     _row(r"^\s*(?:if|elif|for|def)\b.*\0\{", _BRACES, "if 1 { x }"),
+    _row(r"=\s*\0\.\.\.?", "Leave out what is to have its default.", "return f(x=...)"),
+    _row(r"\[\w+\s*\0=(?!=)", "Leave the brackets out: what they stand around may be left out.", "return f([x=1])"),
+    _row(r"\0\?", 'Write `a if condition else b`; for `?.` and `??` value.get("key", default).', "return 1 ? 2 : 3"),
     _row(r"^\s*(?:if|elif)\b.*\0=(?!=)", "Compare with `==`.", "if 1 = 1: pass"),
     _row(r"=.*\0=(?!=)", "One assignment a line; to compare write `==`.", "a = b = 1"),
     _row(r"\d\0_\d", "Write numbers without `_`.", "return 1_000"),
@@ -80,7 +83,11 @@ LINES: Final = (
 
 SYNTAX: Final = (
     _row(r"generator", "Put brackets around it: [x for x in items].", "return len(x for x in [1])"),
-    _row(r"missing else", "Write both: a if condition else b.", "return 1 if True"),
+    _row(
+        r"missing else",
+        "Write both, a if condition else b; a list takes it behind: [x for x in items if x].",
+        "return 1 if True",
+    ),
     _row(r"implicit string", "Join texts with `+`.", "return 'a' 'b'"),
     _row(r"unclosed string", "Close the text on its line; one of several lines has three quotes.", "return 'a"),
     _row(r"octal literal", "Write the number without the 0 before it.", "return 07"),
@@ -173,7 +180,8 @@ EVALUATION: Final = (
     ),
     _row(
         r"referenced before assignment",
-        "Assign it before, on every way that leads here.",
+        "Assign it before, on every way that leads here. A function does not change variables outside of it: return "
+        "the value, or keep it in a dict or a list.",
         "if False:\n  x = 1\nreturn x",
     ),
     _row(
@@ -198,8 +206,22 @@ EVALUATION: Final = (
     _row(r"too deeply nested", "Give parts of it names, or call fewer functions inside one another.", ""),
     _row(r"index out of range|from empty list", "Look at len(items) first.", "return [][1]"),
     _row(r"(?:division|modulo) by zero", "Test it first: a / b if b else 0.", "return 1 / 0"),
+    _row(r"format specifier: %\($", 'Write "{key}".format(**values).', "return '%(a)s' % {'a': 1}"),
     _row(r"unknown format specifier|not enough arguments for format", _NUMBERS, "return '%.2f' % 1.5"),
     _row(r"^Invalid character ',' inside replacement field", _THOUSANDS, "return '{:,}'.format(1.5)"),
+    _row(
+        r"^Invalid character '\['", 'Braces hold names alone: "{}".format(value["key"]).', "return '{0[a]}'.format({})"
+    ),
+    _row(
+        r"the name of a tool is a string|required positional argument: name",
+        'The tool comes first, then its input: try_call("name", key=value), call_tool("name", key=value).',
+        "return try_call(lambda: 1)",
+    ),
+    _row(
+        r"^function .* missing required argument",
+        "It gets fewer values than it takes; a pair is one value: lambda pair: pair[1].",
+        "return sorted([(1, 2)], key=lambda k, v: v)",
+    ),
     _row(r"inside replacement field|^Missing argument '\w*:", _NUMBERS, "return '{:.2f}'.format(1.5)"),
     _row(r"not all arguments converted", "Write one `%s` for each value.", "return 'a' % 1"),
     _row(r"sequence of strings", 'Make texts of them: ", ".join([str(x) for x in items]).', "return ','.join([1])"),
@@ -254,6 +276,8 @@ METHODS: Final = {
         ("find", "([x for x in items if condition] or [None])[0]"),
         ("reduce fold", "a loop over the items, or sum(items)"),
         ("join", '", ".join([str(x) for x in items])'),
+        ("charAt", "x[i]"),
+        ("sum", "sum(items)"),
         ("contains includes has", "x in items"),
         ("copy", "list(items)"),
         ("slice substring", "x[a:b]"),

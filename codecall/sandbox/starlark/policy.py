@@ -60,6 +60,15 @@ BUILTINS: Final = (
 
 BUILTIN_NAMES: Final = frozenset(builtin.name for builtin in BUILTINS)
 
+TYPES: Final = {
+    name: "string" if name == "str" else name
+    for name in ("bool", "dict", "float", "int", "list", "range", "set", "str", "tuple")
+}
+"""Functions that are types in Python, and what `type` gives of their values."""
+
+ALL_DATA: Final = frozenset({"data", "context", "codecallContext", "params", "args", "arguments", "inputs"})
+"""What scripts call all of their data."""
+
 EXTRACT: Final = "extract"
 """A name that scripts have where a model may read values for them, unless a tool or a variable has it."""
 

@@ -4,7 +4,7 @@ anything runs. No text is moved or indented: each position is one of the script 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from functools import cache
@@ -23,12 +23,14 @@ from codecall.sandbox.agentscript.validate import without_fence
 from codecall.sandbox.agentscript.validator.names import AskHost
 from codecall.sandbox.starlark.mistakes import syntax_hint
 from codecall.sandbox.starlark.policy import (
+    ALL_DATA,
     BUILTIN_NAMES,
     EXTRACT,
     FOREIGN_NAMES,
     FOREIGN_WORDS,
     MAX_NESTING,
     NAME,
+    TYPES,
     function_name,
     lower_case_names,
 )
@@ -58,9 +60,6 @@ _BY_NAME: Final = frozenset({"call_tool", "try_call"})
 
 MAX_LISTED_TOOLS: Final = 20
 """Most tools of a server that an error lists."""
-
-_ALL_DATA: Final = frozenset({"data", "context", "codecallContext", "params", "args", "arguments", "inputs"})
-"""What scripts call all of their data."""
 
 _POSITIONAL: Final = "tools take their input by name"
 
@@ -215,6 +214,12 @@ def _syntax_violations(text: str, lines: LineTable, errors: Sequence[StarlarkErr
     return [Violation(offset, None, message, hint, "SYNTAX_ERROR")]
 
 
+def _is_builtin(node: Any, names: Container[str]) -> bool:
+    """Whether a node is one of these names, and means the built-in."""
+    named = isinstance(node, ast.Identifier) and node.name in names
+    return named and getattr(node.binding, "scope", None) is Scope.UNIVERSAL
+
+
 def _is_own(node: ast.Identifier) -> bool:
     """Whether a name is that of a variable of the script."""
     return isinstance(node.binding, Binding) and node.binding.scope not in (Scope.GLOBAL, Scope.UNIVERSAL)
@@ -254,6 +259,16 @@ class _Names:
             self._member(node, node.obj)
         elif isinstance(node, ast.CallExpression) and isinstance(node.fn, ast.Identifier):
             self._call(node, node.fn)
+        elif isinstance(node, ast.BinaryOperatorExpression) and node.op.value in ("==", "!="):
+            self._comparison(node)
+
+    def _comparison(self, node: Any) -> None:
+        """`type(x) == int` is never true: types are texts here."""
+        for side, other in ((node.lhs, node.rhs), (node.rhs, node.lhs)):
+            called = side.fn if isinstance(side, ast.CallExpression) else None
+            if _is_builtin(called, {"type"}) and _is_builtin(other, TYPES):
+                hint = f'Compare with its name: type(x) == "{TYPES[other.name]}".'
+                self._add(other.start, "type(x) gives the name of a type, which no function equals", hint)
 
     def _name(self, node: ast.Identifier) -> None:
         binding = node.binding
@@ -352,7 +367,7 @@ class _Names:
         """What to do about a name that stands for all data, or is that of a variable elsewhere."""
         if name in self._own:
             return "It is known only inside the function or comprehension that has it: return it from there."
-        if name not in _ALL_DATA:
+        if name not in ALL_DATA:
             return None
         if not self._data:
             return "This call has no `data`; what is given there are variables, each by its key."

@@ -198,7 +198,7 @@ FORMULAS = (
             ("all([condition for x in items])", lambda items, c: all(c for _ in items), ["[].every(1)"]),
         )
     ),
-    Formula("sum(items)", "items", sum, LISTS[:2], ["[].reduce(1)"]),
+    Formula("sum(items)", "items", sum, LISTS[:2], ["[].reduce(1)", "[].sum()"]),
     Formula("x.find(y)", "x y", str.find, [("abc", "c"), ("abc", "x")], ["'a'.indexOf('a')"]),
     Formula(
         "x.index(y) if y in x else -1",
@@ -301,6 +301,23 @@ FORMULAS = (
         [({}, 1), ({"key": [1]}, 2)],
         ["{}['a']"],
         "{}\ny = value",
+    ),
+    Formula("x[i]", "x i", lambda x, i: x[i], [("abc", 1), ("abc", 0)], ["'a'.charAt(1)"]),
+    Formula(
+        "lambda pair: pair[1]",
+        "",
+        lambda: [["b", 1], ["a", 2]],
+        [()],
+        ["sorted([(1, 2)], key=lambda k, v: v)"],
+        "y = sorted([('a', 2), ('b', 1)], key={})",
+    ),
+    Formula(
+        '"{key}".format(**values)',
+        "values",
+        lambda values: str(values["key"]),
+        [({"key": 1},)],
+        ["'%(a)s' % {'a': 1}"],
+        "y = {}",
     ),
     Formula("text.elems()", "text", list, [("aé",), ("",)], ["[x for x in 'a']"], "y = list({})"),
     Formula("a / b if b else 0", "a b", lambda a, b: a / b if b else 0, [(1, 2), (-1, 4), (1, 0)], ["1 / 0"]),
