@@ -95,7 +95,9 @@ async def read_part_json(part: PartRequest, meta: ResultMeta, text: TextReader, 
     if spec.at is not None:
         member = (meta.parts.members or {}).get(spec.at)
         if member is None:
-            _refuse(handle, f"it has no member {spec.at!r:.100} that can be read by itself; {_describe_parts(meta)}")
+            path = " (`at` is the name of one member, no path)" if "." in spec.at else ""
+            parts = _describe_parts(meta)
+            _refuse(handle, f"it has no member {spec.at!r:.100} that can be read by itself{path}; {parts}")
         items, start, end = member.items, member.start, member.end
     if spec.start is None and spec.count is None:
         if end - start > max_bytes:
@@ -127,7 +129,7 @@ def _describe_parts(meta: ResultMeta) -> str:
     if parts.items is not None:
         return f"it is an array of {parts.items.count} items"
     if not parts.members:
-        return "only its pages can be read"
+        return "it has no items or members: read all of it and `.slice()` that, or its pages"
     members = [
         f"{name:.60} ({f'{member.items.count} items' if member.items else f'{member.end - member.start} characters'})"
         for name, member in list(parts.members.items())[:MAX_NAMED]

@@ -187,6 +187,7 @@ async def test_members_of_an_object() -> None:
         ("{ offset: 5 }", "unknown field `offset` (known: at, from, count, page)"),
         ("{ from: 0 }", "it is no array whose items can be counted; it has total (3 characters), rows (500 items)"),
         ("{ at: 'users' }", "it has no member 'users' that can be read by itself; it has total"),
+        ("{ at: 'rows.0.id' }", "that can be read by itself (`at` is the name of one member, no path); it has total"),
         ("{ at: 'total', from: 0 }", "it is no array whose items can be counted"),
     ],
 )
@@ -267,7 +268,7 @@ async def test_a_text_has_pages_only() -> None:
         """
         assert await value(client, script) == 120_003
         failure = await error(client, f"await getResult('{stored['handle']}', {{ at: 'x' }})")
-        assert "only its pages can be read" in failure["message"]
+        assert "read all of it and `.slice()` that, or its pages" in failure["message"]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
