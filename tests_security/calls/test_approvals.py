@@ -218,8 +218,9 @@ async def test_grants_expire_and_their_number_is_bounded() -> None:
 )
 async def test_no_text_of_a_script_begins_a_line_of_the_question(text: str) -> None:
     office, person = Office(), Person(DENY)
+    office.server.tool(lambda data: data, name="post")  # takes members of any name
     await office.execute(
-        "try { await callTool('send', codecallContext.input) } catch (error) {}",
+        "try { await callTool('post', {data: codecallContext.input}) } catch (error) {}",
         person,
         context={"input": {"to": text, text: 1}},
     )
@@ -417,7 +418,8 @@ async def test_fixed_arguments_are_these_and_no_others(other: dict[str, Any]) ->
     async with office.client(person) as client:
         assert (await run(client, fixed))["status"] == "ok"
         answer = await run(client, "return callTool('send', codecallContext)", context={"to": "eve", **other})
-    assert answer["error"]["code"] == "APPROVAL_DENIED"
+    # Asked for again, or refused as what the tool does not take.
+    assert answer["error"]["code"] in ("APPROVAL_DENIED", "INVALID_INPUT")
     assert office.done == ["send ann", "send ben"]
 
 
