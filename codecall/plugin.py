@@ -138,9 +138,10 @@ class CodeCallPlugin(CatalogTransform):
         observed = options.observed_output
         observations = OutputObserver(observed) if observed.enabled else None
         audit = Audit(options.audit)
-        asking = self._asking = Asking(options, audit, self._is_composite)
+        self.asking: Final = Asking(options, audit, self._is_composite)
+        """What asks persons in its runs; a plugin of a server that this one is mounted on looks at it."""
         stored = [observations] if observations is not None and observed.store else []
-        self._flushing = LifespanFlush(asking, audit, *stored)
+        self._flushing = LifespanFlush(self.asking, audit, *stored)
         results = ResultService(options.results) if options.results.enabled else None
         self._results = ResultResources(results) if results is not None else None
         enclaves = create_enclave_pool(options, self._lifetime, telemetry)
@@ -156,7 +157,7 @@ class CodeCallPlugin(CatalogTransform):
                 audit,
                 observations,
                 results,
-                asking,
+                self.asking,
             )
         )
         self._composites = self._read_composites(options)
@@ -310,7 +311,7 @@ class CodeCallPlugin(CatalogTransform):
                     return
             else:
                 new = await old.with_options(self._lifetime, changed)
-                self._asking.prepare(changed)  # composite tools may be the first that ask
+                self.asking.prepare(changed)  # composite tools may be the first that ask
                 self._now, self._composites = new, composites
                 await self._lifetime.retire(old.runtime.enclaves)
         for notifier in tuple(self._notifiers):

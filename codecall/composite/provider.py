@@ -133,7 +133,8 @@ class CompositeTools(Provider):
         telemetry = Telemetry(enabled=built.telemetry)
         audit = Audit(built.audit)
         # Its tools may ask, whether or not a rule does.
-        self._asking = Asking(built.model_copy(update={"composite_tools": sources}), audit, self._is_composite)
+        self.asking = Asking(built.model_copy(update={"composite_tools": sources}), audit, self._is_composite)
+        """What asks persons in its runs; a plugin of a server that this one is mounted on looks at it."""
         lifetime = EnclaveLifespan()
         self._runtime = Runtime(
             built,
@@ -143,7 +144,7 @@ class CompositeTools(Provider):
             create_search_index(built.embedding),
             telemetry,
             audit,
-            asking=self._asking,
+            asking=self.asking,
         )
         self._read = partial(
             CompositeToolSet,
@@ -163,7 +164,7 @@ class CompositeTools(Provider):
         try:
             yield
         finally:
-            await self._asking.flush()
+            await self.asking.flush()
             await self._runtime.audit.flush()
 
     @property

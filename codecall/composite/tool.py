@@ -136,7 +136,7 @@ class CompositeTool(Tool):
         perform = partial(self.perform, runtime, params, resume_from)
         try:
             # A call of a run asks as that run does, or not at all.
-            if (relay := runtime.relay) is None or is_nested():
+            if (relay := runtime.relay(get_context())) is None or is_nested():
                 return await perform()
             watch = runtime.options.shutdown.end_abandoned
             return await relay.respond(get_context(), self.name, arguments, perform, watch=watch)

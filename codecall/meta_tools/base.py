@@ -38,6 +38,7 @@ from codecall.telemetry.spans import Operation, Telemetry
 
 if TYPE_CHECKING:
     from codecall.approvals.service import ApprovalService
+    from codecall.catalog.apps import FastMCPServer
 
 JsonObject = dict[str, Any]
 
@@ -55,9 +56,9 @@ class Asks(Protocol):
         """What the plugin's own options need; None where they ask for nothing."""
         ...
 
-    def relay(self) -> ApprovalService | None:
-        """What passes on questions that are asked in the middle of a request, by a server that is mounted on this one,
-        too; None where nothing in this process asks."""
+    def relay(self, server: FastMCPServer) -> ApprovalService | None:
+        """What passes on questions that are asked in the middle of a request to `server`, or to what is mounted on it;
+        None where nothing asks."""
         ...
 
 
@@ -86,10 +87,9 @@ class Runtime:
         """Asks persons for calls; None where nothing does."""
         return self.asking.service() if self.asking is not None else None
 
-    @property
-    def relay(self) -> ApprovalService | None:
+    def relay(self, context: Context) -> ApprovalService | None:
         """Passes on what is asked in the middle of a request; None where nothing asks. See `Asks.relay`."""
-        return self.asking.relay() if self.asking is not None else None
+        return self.asking.relay(context.fastmcp) if self.asking is not None else None
 
     @property
     def separator(self) -> Separator:
@@ -340,7 +340,7 @@ class MetaTool(Tool):
     async def _respond(self, arguments: dict[str, Any]) -> ToolResult:
         """Answer with the arguments as they are, or else as they are meant; in several requests where the client is
         asked something in between."""
-        relay = self._runtime.relay if self.asks_client else None
+        relay = self._runtime.relay(get_context()) if self.asks_client else None
         if relay is None:
             return await self._respond_as_meant(arguments)
         start = functools.partial(self._respond_as_meant, arguments)

@@ -104,7 +104,7 @@ class InvokeTool(MetaTool):
         parsed = parse_arguments(InvokeArguments, self.name, arguments)
         options = self._runtime.options
         context, view = self._view()
-        relay = self._runtime.relay
+        relay = self._runtime.relay(context)
         gate = await relay.gate(context, new_call_id(), RunClock()) if relay is not None else None
         broker = Broker(
             context,

@@ -209,7 +209,7 @@ async def run_observed(
     limits = limits or RunLimits(preset.tool_call_timeout_ms, preset.max_duration_ms)
     info = RunInfo(_run_id(context), client_key(context), request)
     clock = RunClock()
-    relay = runtime.relay
+    relay = runtime.relay(context)
     gate = await relay.gate(context, info.run_id, clock, request.script) if relay is not None else None
     broker = broker_class(
         context,

@@ -13,13 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, get_args
-from weakref import WeakSet
 
 from anyio import to_thread
+from fastmcp.server.providers import AggregateProvider, Provider
+from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
 from fastmcp.tools import Tool
 from pydantic.alias_generators import to_camel
 
+from codecall.catalog.apps import FastMCPServer
 from codecall.catalog.cache.cache import CatalogCaches
+from codecall.catalog.cache.fastmcp_internals import inner_provider
 from codecall.catalog.search.lazy import LazySearchIndex, resolve_strategy
 from codecall.catalog.visibility import VisibilityPolicy
 from codecall.errors import OptionsError
@@ -177,7 +180,7 @@ def create_enclave_pool(options: PluginOptions, lifetime: EnclaveLifespan, telem
 
 class Asking:
     """Asks persons in the runs of one plugin. What that takes is loaded once something may ask: its own options say so,
-    or those of another plugin in this process, whose server may be mounted on this one's.
+    or those of what is mounted on its server.
 
     Args:
         options: The options of the plugin.
@@ -189,9 +192,10 @@ class Asking:
     """
 
     def __init__(self, options: PluginOptions, audit: Audit, is_composite: Callable[[str], bool]) -> None:
-        self._options = options
         self._create = partial(_create_approvals, options, audit, is_composite)
         self._service: ApprovalService | None = None
+        self.asks = False
+        """Whether something may ask by its own options."""
         self.prepare(options)
 
     def prepare(self, options: PluginOptions) -> None:
@@ -199,17 +203,20 @@ class Asking:
         samples = options.extract is not None or options.embedding.strategy == "model"
         if options.approvals is not None or options.flows or samples or options.composite_tools:
             self._service = self._service or self._create(samples=samples)
-            _ASKING.add(self)
+            self.asks = True
 
     def service(self) -> ApprovalService | None:
         """See `Asks`."""
-        return self._service if self in _ASKING else None
+        return self._service if self.asks else None
 
-    def relay(self) -> ApprovalService | None:
+    def relay(self, server: FastMCPServer) -> ApprovalService | None:
         """See `Asks`."""
-        if self._service is None and _ASKING:
-            # Only what answers a request can pass on what is asked in the middle of it.
-            self._service = self._create()
+        if self.asks:
+            return self._service
+        if not _mounts_what_asks(server):
+            return None
+        # Only what answers a request can pass on what is asked in the middle of it.
+        self._service = self._service or self._create()
         return self._service
 
     async def flush(self) -> None:
@@ -218,8 +225,25 @@ class Asking:
             await self._service.flush()
 
 
-_ASKING: Final[WeakSet[Asking]] = WeakSet()
-"""Those in whose options something may ask."""
+def _mounts_what_asks(server: FastMCPServer) -> bool:
+    """Whether a server that is mounted on this one has a plugin, or composite tools, that may ask."""
+    waiting: list[Provider] = [server]
+    seen: set[int] = set()
+    while waiting:
+        provider = waiting.pop()
+        if id(provider) in seen:
+            continue
+        seen.add(id(provider))
+        for part in (provider, *provider.transforms):
+            asking = getattr(part, "asking", None)
+            if isinstance(asking, Asking) and asking.asks:
+                return True
+        inner = provider.server if isinstance(provider, FastMCPProvider) else inner_provider(provider)
+        if inner is not None:
+            waiting.append(inner)
+        elif isinstance(provider, AggregateProvider):
+            waiting.extend(provider.providers)
+    return False
 
 
 def _create_approvals(

@@ -142,7 +142,6 @@ def test_the_servers_of_the_folder_are_checked_against_as_run_does_it(cli: Comma
     cli.serve(shop=["list_orders"])
     cli.write("bad.js", "await shop.list_orders({ text: 1 }); return await shop_list_order({})")
     told = cli("check", "bad.js", "--json")
-    assert told.using.endswith("codecall.toml")
     run = cli("run", "bad.js", "--dry-run", "--json").json["result"]
     (checked,) = told.json["files"]
     assert {key: checked[key] for key in ("valid", "findings")} == {key: run[key] for key in ("valid", "findings")}

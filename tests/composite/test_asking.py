@@ -296,7 +296,7 @@ async def test_a_script_of_a_server_that_asks_nothing_passes_on_what_a_mounted_o
         if mode == MODERN:
             raw = Raw(client)
             await raw.ask({"script": script})
-            asking = plugin._now.runtime.relay
+            asking = plugin.asking.relay(main)
             assert asking is not None
             assert len(asking.rounds) == 1
     assert answer["result"][0].startswith("wiped /run_")
@@ -378,7 +378,7 @@ async def test_composite_tools_that_a_reload_brings_ask_and_end_with_the_server(
     async with mail.client(Person(ONCE), mode=MODERN) as client:
         await mail.plugin.reload(composite_tools=[MAILING])
         await Raw(client, "mailing").ask({})
-        approvals = mail.plugin._now.runtime.relay
+        approvals = mail.plugin.asking.relay(mail.server)
         assert approvals is not None
         assert len(approvals.rounds) == 1
     assert len(approvals.rounds) == 0

@@ -179,7 +179,7 @@ SAID = {
     "test_exhausted": [
         "with {}, which is declared for 1 call; this is one more",
         "  Expect more: times=2, or another answer in side_effect",
-        "  hint: 1 tool call had completed and is not undone: users:list.",
+        "  hint: It was call 2 of 2. 1 tool call had completed and is not undone: users:list.",
     ],
     "test_no_answer_left": ["which is declared for 2 calls; this is one more", "  Expect more: times=3"],
     "test_no_item_left": ["with {}, but no answer is left of its", "  Expect more: another answer in side_effect"],

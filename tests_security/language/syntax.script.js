@@ -229,7 +229,7 @@ return /(/;
 //~ SYNTAX_ERROR expecting ')'
 --- a regular expression with code in its name
 return /(?<constructor>a)/.exec('a').groups;
-//= {"constructor": "a"}
+//= {}
 --- a generator and its ways out
 function* g() { yield* [1, 2]; try { yield 3 } finally { yield eval } } //! IllegalBuiltinAccess Identifier 'eval'
 --- an async generator and for-await

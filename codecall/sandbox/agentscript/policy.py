@@ -434,9 +434,7 @@ NEVER_NAMES: Final[Mapping[str, Row]] = _by_name(
         _never(
             "constructor",
             "It leads from any value to `Function`, and from there to code made of strings.",
-            "Tell kinds apart with `instanceof`, `Array.isArray`, `typeof` or `error.name`; a field of data that is "
-            "called so is written `Object.fromEntries([['constructor', value]])`, and read "
-            "`new Map(Object.entries(data)).get('constructor')`.",
+            "Tell kinds apart with `instanceof`, `Array.isArray`, `typeof` or `error.name`.",
             "x => x.constructor",
         ),
         _never(

@@ -193,9 +193,7 @@ def _suggestion(owner: str, observation: Observation, member: str) -> str:
     if step is Step.FOUND:
         return " Nothing was found: test for it first, or write `?.` behind it."
     if not all(map(_is_missing, observation.values)) or not isinstance(step, str):
-        use = " Test it first, or write `?.` behind it." if observation.path else ""
-        empty = " An empty list arrives as null where a tool declares no list: write `?? []` behind it."
-        return empty if member in LIST_MEMBERS and observation.answer is None else use
+        return _null_suggestion(observation, member)
     content = _content_suggestion(owner, step, observation.parents)
     parents = [cast("dict[str, object]", parent) for parent in observation.parents if isinstance(parent, dict)]
     keys = {key: text for parent in parents for key in islice(parent, MAX_KEYS) if (text := member_text(owner, key))}
@@ -208,6 +206,13 @@ def _suggestion(owner: str, observation: Observation, member: str) -> str:
     if step in WRAPPERS and len(observation.path) == 1 and not in_object:
         return f" The value is not wrapped: leave `.{step}` out."
     return _list_suggestion(owner, observation.parents) if {member, step} & LIST_MEMBERS else ""
+
+
+def _null_suggestion(observation: Observation, member: str) -> str:
+    """The advice for a value that is null or undefined as the answer has it; begins with a blank."""
+    if observation.answer is None and member in LIST_MEMBERS:
+        return " An empty list arrives as null where a tool declares no list: write `?? []` behind it."
+    return " Test it first, or write `?.` behind it." if observation.path else ""
 
 
 def _content_suggestion(owner: str, step: str, parents: Sequence[object]) -> str:

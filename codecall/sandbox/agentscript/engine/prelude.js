@@ -186,6 +186,12 @@
       for (let index = 0; index < keys.length; index++) {
         const key = keys[index];
         if (typeof key !== 'string') continue;
+        if (key === '__proto__' || key === 'constructor') {
+          const before = losses;
+          lose('a name of prototypes');
+          addStep(before, key);
+          continue;
+        }
         if (!leaving && kept >= LIMITS.properties) { left++; continue; }
         const before = losses;
         const item = encode(at(key), depth + 1);

@@ -147,29 +147,7 @@ PROGRAMS: list[tuple[str, object]] = [
     ("const e = new TypeError('bad'); e.code = 'X'; return e", {"name": "TypeError", "message": "bad", "code": "X"}),
     ("const a = {}; a.self = a; return a", {"self": "[Circular]"}),
     ("const a = {n: 1}; return [a, a]", [{"n": 1}, {"n": 1}]),
-    # Members with the names of prototypes are data, in results and in what tools get
-    ('return JSON.parse(\'{"__proto__": 1, "ok": 2}\')', {"__proto__": 1, "ok": 2}),
-    (
-        """const d = JSON.parse('{"__proto__": {"a": 1}, "constructor": {"prototype": 2}}'); """
-        "return [d, await callTool('echo', d), {...d}, structuredClone(d), `${JSON.stringify(d)}`]",
-        [
-            *[{"__proto__": {"a": 1}, "constructor": {"prototype": 2}}] * 4,
-            '{"__proto__":{"a":1},"constructor":{"prototype":2}}',
-        ],
-    ),
-    (
-        "const n = {}; for (const w of ['constructor', 'a', 'constructor']) n[w] = (n[w] ?? 0) + 1; return n",
-        {"constructor": 2, "a": 1},
-    ),
-    (
-        "return [new Map([['constructor', 1]]), Object.groupBy([1], () => 'constructor')]",
-        [{"constructor": 1}, {"constructor": [1]}],
-    ),
-    (
-        "const d = Object.fromEntries([['constructor', 'ACME']]);"
-        "return [d, new Map(Object.entries(d)).get('constructor')]",
-        [{"constructor": "ACME"}, "ACME"],
-    ),
+    ('return JSON.parse(\'{"__proto__": 1, "ok": 2}\')', {"ok": 2}),
     ("return 'a\\u0000b'", "a\x00b"),
     ("return 'x\\ud800y'", "x\ufffdy"),
     ("class P { x = 1; get y() { return 2 } } return new P()", {"x": 1}),
@@ -182,13 +160,6 @@ async def test_program(enclave: Enclave, script: str, expected: object) -> None:
     result = await enclave.execute(script, tool_handler=answer, context={"user": {"id": 7}})
     assert result.error is None, result.error and result.error.as_dict()
     assert result.value == expected
-
-
-async def test_the_context_keeps_members_with_the_names_of_prototypes(enclave: Enclave) -> None:
-    context = {"constructor": "C", "prototype": "P", "__proto__": "q", "inner": [{"__proto__": {"a": 1}}]}
-    script = "return [codecallContext, await callTool('echo', codecallContext), {}.a]"
-    result = await enclave.execute(script, tool_handler=answer, context=context)
-    assert result.value == [context, context, None]
 
 
 async def test_get_tool_sees_what_may_be_called(enclave: Enclave) -> None:
