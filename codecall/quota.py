@@ -128,11 +128,11 @@ class Quota:
             del self._by_owner[reservation.owner]
 
 
-class NoPlace(Exception):  # noqa: N818 - internal signal, named for what happened
+class NoFreeSlot(Exception):  # noqa: N818 - internal signal, named for what happened
     """There is no place for one more; the text says why."""
 
 
-class Places:
+class SlotPool:
     """Places for runs that wait for an answer. However many one owner takes, as many are left for others; a single
     place is for whoever comes first.
 
@@ -152,13 +152,13 @@ class Places:
             alone: Whether there are no others, so that it may be any.
 
         Raises:
-            NoPlace: there is none.
+            NoFreeSlot: there is none.
         """
         own, free = self._taken.owned_by(owner), self._most - self._taken.total
         if free <= 0:
-            raise NoPlace(f"{self._most} runs wait for an answer already")
+            raise NoFreeSlot(f"{self._most} runs wait for an answer already")
         if own >= free and not alone:
-            raise NoPlace(
+            raise NoFreeSlot(
                 f"{own} runs of this caller wait for an answer already, and the last {free} places are for others"
             )
         return self._taken.reserve(owner, None, 1)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from codecall.quota import NoPlace, Places, Quota, QuotaExceeded
+from codecall.quota import NoFreeSlot, Quota, QuotaExceeded, SlotPool
 
 
 def test_there_is_room_again_when_a_reservation_has_expired():
@@ -51,14 +51,14 @@ def test_a_reservation_without_a_time_lasts_until_it_is_shrunk():
 
 def test_however_many_places_one_owner_takes_as_many_are_left_for_others():
     for most in range(1, 12):
-        places = Places(most)
+        places = SlotPool(most)
         taken = max(1, (most + 1) // 2)
         for _ in range(taken):
             places.take("ann", alone=False)
-        with pytest.raises(NoPlace):
+        with pytest.raises(NoFreeSlot):
             places.take("ann", alone=False)
         others = [places.take(f"other {number}", alone=False) for number in range(most - taken)]
-        with pytest.raises(NoPlace, match=f"^{most} runs wait"):
+        with pytest.raises(NoFreeSlot, match=f"^{most} runs wait"):
             places.take("bob", alone=True)
         for place in others:
             places.leave(place)
@@ -67,8 +67,8 @@ def test_however_many_places_one_owner_takes_as_many_are_left_for_others():
 
 
 def test_an_owner_without_others_takes_all_places():
-    places = Places(3)
+    places = SlotPool(3)
     for _ in range(3):
         places.take("ann", alone=True)
-    with pytest.raises(NoPlace):
+    with pytest.raises(NoFreeSlot):
         places.take("ann", alone=True)

@@ -43,7 +43,7 @@ class TooMuch(Exception):  # noqa: N818 - internal signal, named for what happen
     """There is more than may be looked at."""
 
 
-class Texts:
+class JsonContent:
     """What of some JSON data is followed.
 
     Args:

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-from codecall.approvals.fingerprints import Texts, TooMuch, blocks, windows
+from codecall.approvals.fingerprints import JsonContent, TooMuch, blocks, windows
 from codecall.approvals.options import ApprovalAction, FlowRule
 from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import CallRecord
@@ -190,7 +190,7 @@ class ValueFlow:
         """The sources of what these arguments carry."""
         everything = (1 << len(self._sources)) - 1
         try:
-            texts = Texts(dict(arguments), is_input=True, max_chars=MAX_COMPARED_CHARS - self._compared)
+            texts = JsonContent(dict(arguments), is_input=True, max_chars=MAX_COMPARED_CHARS - self._compared)
         except TooMuch:
             self._compared = MAX_COMPARED_CHARS
             return everything
@@ -214,7 +214,7 @@ class ValueFlow:
 
     def _take_fingerprints(self, value: str, sources: int) -> None:
         try:
-            texts = Texts(read_json(value), is_input=False, max_chars=2 * MAX_FOLLOWED_CHARS)
+            texts = JsonContent(read_json(value), is_input=False, max_chars=2 * MAX_FOLLOWED_CHARS)
         except (ValueError, RecursionError, TooMuch):
             self._unread |= sources
             return

@@ -223,7 +223,7 @@ class WaitingRuns:
                 continue
 
 
-class KeptRun:
+class RunLease:
     """A run that waits here, and that any instance may go on with: the first to claim it.
 
     Args:

@@ -37,13 +37,13 @@ from mcp_types import (
 from codecall.approvals import handover
 from codecall.approvals.asking import DENY, is_local
 from codecall.approvals.grants import Grants
-from codecall.approvals.handover import GivenAnswers, KeptRun, MovedGrant, OpenQuestion, WaitingRun, WaitingRuns
+from codecall.approvals.handover import GivenAnswers, MovedGrant, OpenQuestion, RunLease, WaitingRun, WaitingRuns
 from codecall.concurrency import abandon
 from codecall.errors import RunDivergedError
 from codecall.identity import client_key
 from codecall.jsonio.decode import canonical_digest_async, sha256
 from codecall.key_value import StoreError
-from codecall.quota import NoPlace, Places, Reservation
+from codecall.quota import NoFreeSlot, Reservation, SlotPool
 from codecall.sandbox.clock import RunClock
 from codecall.sandbox.interfaces import CallMemory
 
@@ -220,7 +220,7 @@ class WaitingCall:
     """By which the next request finds it."""
     watch: asyncio.Task[None] | None = None
     """Sees that another instance goes on with it, or gives up its worker; None: it goes on here alone."""
-    kept: KeptRun | None = None
+    kept: RunLease | None = None
     """What other instances know of it; None: nothing."""
 
 
@@ -236,7 +236,7 @@ class RoundTrips:
 
     def __init__(self, grants: Grants, shared: WaitingRuns | None = None, release_s: float | None = None) -> None:
         self._release_s = release_s
-        self._places = Places(MAX_KEPT)
+        self._places = SlotPool(MAX_KEPT)
         self._taken: dict[str, Reservation] = {}
         """The places of calls that no request waits for, by their states."""
         self._waiting: dict[str, WaitingCall] = {}
@@ -305,7 +305,7 @@ class RoundTrips:
         if (place := self._taken.pop(state, None)) is not None:
             self._places.leave(place)
 
-    async def _claim(self, call: WaitingCall, kept: KeptRun) -> None:
+    async def _claim(self, call: WaitingCall, kept: RunLease) -> None:
         """A call goes on here without an answer, unless another instance has claimed it, or may have: then it ends."""
         try:
             is_ours = await kept.claim()
@@ -356,13 +356,13 @@ class RoundTrips:
     async def _keep(self, call: WaitingCall) -> None:
         try:
             place = self._places.take(call.caller, alone=call.alone)
-        except NoPlace as full:
+        except NoFreeSlot as full:
             raise ToolError(f"{full}; this one has ended, and what it has done stays done") from None
         call.state = state = secrets.token_urlsafe(32)
         self._taken[state], self._waiting[state] = place, call
         shared, kept = self._shared, None
         if shared is not None and call.channel.may_move:
-            call.kept = kept = KeptRun(shared, self._entry(call))
+            call.kept = kept = RunLease(shared, self._entry(call))
             call.channel.claim = partial(self._claim, call, kept)
             if not await kept.is_kept():
                 call.kept = kept = call.channel.claim = None

@@ -23,7 +23,7 @@ from codecall.catalog.entries import CatalogEntry
 from codecall.errors import OptionsError
 from codecall.globs import Patterns
 from codecall.schema.model import resolve_pointer
-from codecall.schema.validation import StepBudget
+from codecall.schema.validation import StepBudget, property_defaults, property_schemas
 
 JsonObject = Mapping[str, object]
 
@@ -165,7 +165,7 @@ def _first_ruling(candidates: Sequence[_CompiledRule], arguments: JsonObject, sc
 
 
 def _all_readings(arguments: JsonObject, schema: JsonObject, named: set[str] | None) -> Iterator[object]:
-    with_defaults = {**_defaults(schema), **arguments}
+    with_defaults = {**property_defaults(schema), **arguments}
     yield arguments
     yield with_defaults
     for numbers in (True, False):
@@ -249,8 +249,8 @@ class _Readings:
         return _distinct(found)
 
     def _of_object(self, value: JsonObject, shape: JsonObject, depth: int, named: set[str] | None) -> list[object]:
-        known = _properties(shape)
-        missing = {name: default for name, default in _defaults(shape).items() if name not in value}
+        known = property_schemas(shape)
+        missing = {name: default for name, default in property_defaults(shape).items() if name not in value}
         self._filled += len(missing)
         if self._filled > MAX_FILLED:
             raise _TooManyReadings
@@ -277,7 +277,7 @@ class _Readings:
         if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
             return [{}]
         body = dict(cast("JsonObject", schema))
-        self._budget.take(1 + len(_properties(body)))
+        self._budget.take(1 + len(property_schemas(body)))
         if (reference := body.pop("$ref", None)) is not None:
             found = resolve_pointer(reference, self._schema)
             target = found[1] if found is not None else None
@@ -302,12 +302,7 @@ class _Readings:
 
 def _merged(schema: JsonObject, more: JsonObject) -> dict[str, object]:
     """Both schemas in one; of what both say, `more` counts, and properties are put together."""
-    return {**schema, **more, "properties": {**_properties(schema), **_properties(more)}}
-
-
-def _properties(schema: JsonObject) -> JsonObject:
-    fields = schema.get("properties")
-    return cast("JsonObject", fields) if isinstance(fields, Mapping) else {}
+    return {**schema, **more, "properties": {**property_schemas(schema), **property_schemas(more)}}
 
 
 def _kinds(shape: JsonObject) -> set[object]:
@@ -332,14 +327,6 @@ def _combined(parts: Sequence[Sequence[object]]) -> Iterator[tuple[object, ...]]
     if prod(map(len, parts)) > MAX_READINGS:
         raise _TooManyReadings
     return product(*parts)
-
-
-def _defaults(schema: JsonObject) -> dict[str, object]:
-    return {
-        name: cast("dict[str, object]", field)["default"]
-        for name, field in _properties(schema).items()
-        if isinstance(field, dict) and "default" in field
-    }
 
 
 def _read(value: object, *, numbers: bool) -> object:

@@ -41,7 +41,7 @@ from codecall.calls.clock import MAX_QUESTION_S
 from codecall.catalog.entries import CatalogEntry
 from codecall.identity import client_key, rate_limit_key
 from codecall.key_value import KeyValueStore
-from codecall.quota import NoPlace, Places, Reservation
+from codecall.quota import NoFreeSlot, Reservation, SlotPool
 from codecall.sandbox.clock import RunClock
 from codecall.server.disconnect import while_connected
 
@@ -78,7 +78,7 @@ class ApprovalService:
         wait_s = max(options.wait_s, MAX_QUESTION_S)
         shared = WaitingRuns(store, wait_s) if store is not None else None
         self.rounds = RoundTrips(self.grants, shared, options.release_s)
-        self._places = Places(options.max_waiting)
+        self._places = SlotPool(options.max_waiting)
         self._waiting: dict[RunIdentity, Reservation] = {}
         """The places of the runs that have open questions."""
         self._questions: Counter[RunIdentity] = Counter()
@@ -191,7 +191,7 @@ class ApprovalService:
         try:
             if run not in self._waiting:
                 self._waiting[run] = self._places.take(run.caller, alone=run.alone)
-        except NoPlace as full:
+        except NoFreeSlot as full:
             yield str(full)
             return
         self._questions[run] += 1

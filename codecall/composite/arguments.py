@@ -18,7 +18,7 @@ from codecall.composite.definition import MISSING, JsonObject
 from codecall.composite.failures import TemplateError
 from codecall.composite.templates import TemplateBudget, find_field, is_template, only_field, render
 from codecall.jsonio.decode import read_json
-from codecall.schema.validation import BudgetSpentError, Problem, StepBudget, make_problem, resolve
+from codecall.schema.validation import BudgetSpentError, Problem, StepBudget, make_problem, property_defaults, resolve
 from codecall.schema.validator import create_validator
 
 MAX_PROBLEMS: Final = 20
@@ -38,13 +38,7 @@ QUICK_CHARS: Final = 8_192
 
 def with_defaults(arguments: Mapping[str, object], schema: JsonObject) -> JsonObject:
     """Arguments with the defaults that their schema gives for those left out."""
-    properties = schema.get("properties")
-    fields = cast("JsonObject", properties) if isinstance(properties, dict) else {}
-    defaults = {
-        name: cast("JsonObject", field)["default"]
-        for name, field in fields.items()
-        if name not in arguments and isinstance(field, dict) and "default" in field
-    }
+    defaults = {name: value for name, value in property_defaults(schema).items() if name not in arguments}
     return {**arguments, **defaults}
 
 

@@ -49,7 +49,7 @@ UNION_TAGS = frozenset({"text", "list"})
 _CANONICAL: Final = re.compile(r"\bcodecall:(?=(?:search|describe|invoke|execute)\b)")
 
 
-class Asks(Protocol):
+class ApprovalSource(Protocol):
     """Gives what asks persons in the runs of one plugin."""
 
     def service(self) -> ApprovalService | None:
@@ -80,7 +80,7 @@ class Runtime:
     """Learns output schemas from results; None where nothing does. Only the functions below use it."""
     results: ResultService | None = None
     """Keeps results that are too large for an answer; None where nothing does."""
-    asking: Asks | None = None
+    asking: ApprovalSource | None = None
 
     @property
     def approvals(self) -> ApprovalService | None:
@@ -88,7 +88,7 @@ class Runtime:
         return self.asking.service() if self.asking is not None else None
 
     def relay(self, context: Context) -> ApprovalService | None:
-        """Passes on what is asked in the middle of a request; None where nothing asks. See `Asks.relay`."""
+        """Passes on what is asked in the middle of a request; None where nothing asks. See `ApprovalSource.relay`."""
         return self.asking.relay(context.fastmcp) if self.asking is not None else None
 
     @property

@@ -206,11 +206,11 @@ class Asking:
             self.asks = True
 
     def service(self) -> ApprovalService | None:
-        """See `Asks`."""
+        """See `ApprovalSource`."""
         return self._service if self.asks else None
 
     def relay(self, server: FastMCPServer) -> ApprovalService | None:
-        """See `Asks`."""
+        """See `ApprovalSource`."""
         if self.asks:
             return self._service
         if not _mounts_what_asks(server):

@@ -228,6 +228,17 @@ def resolve(field: JsonObject, schema: JsonObject) -> JsonObject:
     return _object(place)
 
 
+def property_schemas(schema: Mapping[str, object]) -> JsonObject:
+    """The schemas of an object's properties, by name."""
+    return _object(schema.get("properties"))
+
+
+def property_defaults(schema: Mapping[str, object]) -> dict[str, object]:
+    """The defaults that a schema gives for an object's properties, by name."""
+    fields = property_schemas(schema).items()
+    return {name: _object(field)["default"] for name, field in fields if _has_default(field)}
+
+
 def _object(value: object) -> JsonObject:
     return cast("JsonObject", value) if isinstance(value, dict) else {}
 
@@ -374,7 +385,7 @@ class _SchemaComparison:
         return None not in allowed and text not in allowed
 
     def _members(self, value: Mapping[str, object], place: JsonObject, path: JsonPath) -> Iterator[Violation]:
-        properties = _properties(place)
+        properties = property_schemas(place)
         if not isinstance(value, PartialObject):
             required = place.get("required")
             self._budget.take(len(value) + len(cast("list[object]", required) if isinstance(required, list) else ()))
@@ -398,7 +409,7 @@ class _SchemaComparison:
 
 
 def _missing(value: Mapping[str, object], place: JsonObject, path: JsonPath) -> Iterator[Violation]:
-    properties = _properties(place)
+    properties = property_schemas(place)
     required = place.get("required")
     closed = place.get("additionalProperties") is False
     strange = any(key not in properties for key in value)
@@ -407,11 +418,6 @@ def _missing(value: Mapping[str, object], place: JsonObject, path: JsonPath) -> 
     for name in cast("list[object]", required):
         if isinstance(name, str) and name not in value and not _has_default(properties.get(name)):
             yield Violation((*path, name), "Field required")
-
-
-def _properties(place: JsonObject) -> JsonObject:
-    properties = place.get("properties")
-    return cast("JsonObject", properties) if isinstance(properties, dict) else {}
 
 
 def _has_default(field: object) -> bool:

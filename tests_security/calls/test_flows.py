@@ -12,7 +12,7 @@ from fastmcp import Client
 from key_value.aio.stores.memory import MemoryStore
 
 from codecall.approvals import flows
-from codecall.approvals.fingerprints import Texts, TooMuch
+from codecall.approvals.fingerprints import JsonContent, TooMuch
 from codecall.approvals.flows import MAX_COMPARED_CHARS, MAX_COMPARING_THREADS, MAX_FOLLOWED_CHARS, FlowRules, ValueFlow
 from codecall.approvals.options import FlowRule
 from codecall.catalog.entries import CatalogEntry
@@ -115,14 +115,14 @@ HOSTILE = ["[1,", "[", '["\\', '["a\\"', "[}", "[{", '"', "\\u0041", "%20+", "[ 
 def test_reading_a_text_takes_steps_in_proportion_to_its_length(piece: str, is_input: bool) -> None:
     def steps(length: int) -> int:
         text = "[" + piece * (length // len(piece))
-        return python_steps(lambda: Texts(text, is_input=is_input, max_chars=10**9))
+        return python_steps(lambda: JsonContent(text, is_input=is_input, max_chars=10**9))
 
     assert steps(8_000) < 2.5 * steps(4_000)
 
 
 def test_parts_of_json_in_texts_count_as_compared() -> None:
     with pytest.raises(TooMuch):
-        Texts("[1," * 1_000, is_input=True, max_chars=6_000)
+        JsonContent("[1," * 1_000, is_input=True, max_chars=6_000)
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ LookAgain = Callable[[], Awaitable[CatalogEntry | None]]
 """Gives what is called as it is now; None if it may be called no longer."""
 
 
-class AskedCall(NamedTuple):
+class PendingCall(NamedTuple):
     """A call that somebody is asked about."""
 
     key: GrantKey

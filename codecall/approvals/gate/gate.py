@@ -26,7 +26,7 @@ from codecall.approvals import ahead
 from codecall.approvals.asking import NO_ANSWER_HINT, Channel
 from codecall.approvals.desk import in_thread
 from codecall.approvals.flows import NO_FLOW, FlowRuling, ValueFlow
-from codecall.approvals.gate.decisions import CURRENT_CALL, AskedCall, By, CallDecisions, CurrentCall, LookAgain
+from codecall.approvals.gate.decisions import CURRENT_CALL, By, CallDecisions, CurrentCall, LookAgain, PendingCall
 from codecall.approvals.gate.questions import RunQuestions
 from codecall.approvals.grants import GrantKey
 from codecall.approvals.handover import GivenAnswers
@@ -294,7 +294,7 @@ class CallGate(RunObserver):
         identity, record = self._identity, self._decisions.record
         sources = flow.sources if flow.action == "ask" else ()
         key = await self._key(entry, sources)
-        call = AskedCall(key, CallInput(arguments, digest), look_again)
+        call = PendingCall(key, CallInput(arguments, digest), look_again)
         line = record.line if record is not None else None
         request = ApprovalRequest(
             entry.name,
@@ -357,7 +357,7 @@ class CallGate(RunObserver):
             in_thread(desk.keep_grant, grant)
         return grant.id
 
-    async def _use_grant(self, call: AskedCall, request: ApprovalRequest, *, ahead: bool) -> bool:
+    async def _use_grant(self, call: PendingCall, request: ApprovalRequest, *, ahead: bool) -> bool:
         if not self._service.grants.of_tool(call.key):
             return False
         await self._check_unchanged(call, request, "this run looked it up")
@@ -366,7 +366,7 @@ class CallGate(RunObserver):
             self._decisions.count(request, "grant", grant=grant.id)
         return grant is not None
 
-    async def _check_unchanged(self, call: AskedCall, request: ApprovalRequest, since: str) -> None:
+    async def _check_unchanged(self, call: PendingCall, request: ApprovalRequest, since: str) -> None:
         """Raise ApprovalRequiredError where what would be called now is not what was asked about, or allowed before."""
         if call.look_again is None:
             return
@@ -374,7 +374,7 @@ class CallGate(RunObserver):
         if now is None or await self._key(now, request.sources) != call.key:
             raise self._decisions.changed(request, since, gone=now is None)
 
-    async def _settle(self, call: AskedCall, request: ApprovalRequest, decision: Decision, by: By) -> None:
+    async def _settle(self, call: PendingCall, request: ApprovalRequest, decision: Decision, by: By) -> None:
         """Keep what a decision allows beyond this call, or raise what it denies."""
         if decision.action != "allow":
             raise self._decisions.denied(request, by, "a person denied it", stops=decision.action == "stop")
