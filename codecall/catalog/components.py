@@ -160,6 +160,7 @@ class ComponentView:
             title=component.title or (component.name if component.name != name else None),
             version=component.version,
             kind=kind,
+            owner=origin.owner if origin else None,
             about=origin.about if origin else "",
         )
         in_use = _entries_in_use.get((kind, app_id, name))

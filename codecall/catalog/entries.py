@@ -74,7 +74,7 @@ class CatalogEntry:
     """The kind of component. The `name` of a resource is its URI, that of a template its URI template; the
     `input_schema` of a template or a prompt describes its arguments."""
     owner: str | None = None
-    """The server that a tool is of, whatever its metadata says; see `ComponentOrigin.owner`. None: its app."""
+    """The server that the component is of, whatever its metadata says; see `ComponentOrigin.owner`. None: its app."""
     about: str = ""
     """What its server says of itself; for search alone, see `ComponentOrigin.about`."""
 

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastmcp import Client
+from fastmcp import Client, FastMCP
 from key_value.aio.stores.memory import MemoryStore
 
+from codecall import tool_metadata
 from codecall.approvals import flows
 from codecall.approvals.fingerprints import JsonContent, TooMuch
 from codecall.approvals.flows import MAX_COMPARED_CHARS, MAX_COMPARING_THREADS, MAX_FOLLOWED_CHARS, FlowRules, ValueFlow
 from codecall.approvals.options import FlowRule
 from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import CallRecord
-from tests.approvals.conftest import ONCE, Meddler, run
+from tests.approvals.conftest import ONCE, Meddler, Person, run
 from tests.approvals.test_flows import ASKED, DENIED, SECRET, Servers
 from tests.work import python_steps
 
@@ -312,3 +313,20 @@ async def test_a_resource_or_a_prompt_is_the_one_that_was_asked_for(call: str, m
     assert (answer["error"]["code"], servers.sent) == ("APPROVAL_REQUIRED", [])
     assert "it has changed since a person was asked about it" in answer["error"]["message"]
     assert (await servers.execute(script, person, mode))["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["readResource(`page://evil/${encodeURIComponent(subject)}`)", "getPrompt('evil_http:write', {topic: subject})"],
+)
+async def test_a_mounted_server_cannot_ask_in_the_name_of_another(call: str) -> None:
+    flows = [{"from": "mail:*", "to": ["page:*", "evil_http:*"], "action": "ask"}]
+    servers, evil = Servers(flows), FastMCP[Any]("evil server")
+    meta = tool_metadata(app_id="office")
+    evil.resource("page://{path}", meta=meta)(servers.page)
+    evil.prompt(servers.write, name="http:write", meta=meta)
+    servers.server.mount(evil, namespace="evil")
+    person = Person(ONCE)
+    script = f"const {{subject}} = await callTool('mail:read', {{}}); return {call}"
+    assert (await servers.execute(script, person))["status"] == "ok"
+    assert "\nServer: evil\n" in person.questions[0]
