@@ -21,7 +21,7 @@ PACKAGE = str(REPOSITORY / "codecall") + "/"
 PAGE = REPOSITORY / "docs" / "internals" / "architecture.md"
 
 SCRIPT = "return (await callTool('sum', { a: 1, b: 2 })).result;"
-MAX_SERVER = 48
+MAX_SERVER = 50
 MAX_WORKER = 23
 
 RUNS = 5

@@ -31,7 +31,6 @@ LONG: dict[str, str] = {
     "codecall.sandbox.enclave": "the enclave and the runs that it has in flight",
     "codecall.approvals.rounds": "the calls that wait for requests, from their questions to who goes on with them",
     "codecall.resume.replay": "the memory of one run: what it answers, what it writes, and what it refuses to repeat",
-    "codecall.calls.broker": "one call from its rules to its value, and the task that it runs in",
     "codecall.calls.blocks": "the blocks of one run: kept, looked up, and put into inputs for tools and for persons",
     "codecall.gateway.upstream.relay": "all that a server sends besides answers, and whom it may reach",
     "codecall.gateway.gateway": "the whole wiring of the gateway, from its options to the server that clients see",
@@ -131,8 +130,8 @@ HOUSE = {
     "results": Row(f"{SHARED} catalog.inference", "fastmcp msgspec"),
     "calls": Row(f"{SHARED} catalog ratelimit telemetry", f"{MCP} anyio msgspec pydantic"),
     "approvals": Row(
-        f"{SHARED} approvals audit.recorder catalog.entries catalog.suggestions calls.blocks calls.clock"
-        " calls.conversion server.disconnect",
+        f"{SHARED} approvals audit.recorder catalog.entries catalog.suggestions calls.clock"
+        " calls.conversion calls.interfaces server.disconnect",
         f"{MCP} anyio jsonschema msgspec platformdirs",
     ),
     "extraction.options": Row("option_base", "pydantic"),

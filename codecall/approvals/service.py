@@ -169,7 +169,7 @@ class ApprovalService:
         async def start() -> ToolResult:
             gate = await self.gate(context, new_call_id(), RunClock())
             try:
-                await gate.admit(await find(), arguments, look_again=find)
+                await gate.admit(await find(), arguments, current_entry=find)
                 result = await make()
             finally:
                 gate.end()

@@ -29,6 +29,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
+from codecall.calls.interfaces import ResolvedInput
 from codecall.catalog.entries import JsonObject
 from codecall.presets import Preset
 from codecall.sandbox.interfaces import BLOCK_REFERENCE
@@ -72,17 +73,6 @@ class BlocksTooLarge(Exception):  # noqa: N818 - internal signal, named for what
 
 class BlockInputError(Exception):
     """The input of a call has content blocks where or as often as they may not be; the text says so after "input"."""
-
-
-class ResolvedInput(NamedTuple):
-    """The input of a call with the content of blocks in place of what stands for them."""
-
-    arguments: dict[str, object]
-    """What the tool gets."""
-    shown: dict[str, object]
-    """The same for a person: of data its type, size and digest, as nobody can read it."""
-    data: tuple[str, ...] = ()
-    """Where data stands, and the reference of each."""
 
 
 class BlockKeeper:

@@ -9,100 +9,44 @@ turns into an empty value.
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
 import json
-import logging
-import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar, cast
 
-import anyio
 from fastmcp.prompts import PromptResult
 from fastmcp.resources import ResourceResult
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from fastmcp.utilities.versions import VersionSpec
 from mcp import MCPError
-from mcp_types import InputRequest, InputRequiredResult, InputResponses
+from mcp_types import InputRequest, InputRequiredResult
 
 from codecall.calls.access import AccessPolicy, ComponentLookup, RequestNamespaces, ToolLookup
-from codecall.calls.blocks import BlockInputError, BlockKeeper, BlocksTooLarge, ResolvedInput
+from codecall.calls.blocks import BlockInputError, BlockKeeper
 from codecall.calls.clock import CallClock
-from codecall.calls.conversion import (
-    ValueTooLarge,
-    empty_value,
-    has_others_than_texts,
-    is_said_by,
-    is_wrapped,
-    looks_wrapped,
-    prompt_json,
-    resource_json,
-    to_json,
-)
-from codecall.calls.failures import INPUT_REQUIRED_RESULTS, FailureTranslator, too_large_error
-from codecall.calls.fastmcp_internals import call_tool, context_of_call
+from codecall.calls.failures import INPUT_REQUIRED_RESULTS, FailureTranslator
+from codecall.calls.fastmcp_internals import call_tool
+from codecall.calls.interfaces import AnswerQuestions, CurrentEntry, Gate, ResolvedInput
 from codecall.calls.preflight import CallPreflight
-from codecall.calls.repetitions import without_repetitions
+from codecall.calls.results import LearnedSchema, ResultReader
+from codecall.calls.task import ToolExit, check_nesting, request_with_timeout
 from codecall.catalog.entries import CatalogEntry, JsonObject
-from codecall.concurrency import abandon
-from codecall.errors import (
-    CallKind,
-    CodeCallError,
-    InputRequiredError,
-    InvalidInputError,
-    ToolCallError,
-    ToolTimeoutError,
-)
+from codecall.errors import CallKind, CodeCallError, InputRequiredError, InvalidInputError, ToolCallError
 from codecall.fastmcp_errors import log_unexpected
 from codecall.globs import call_kind, display_name, entry_label
 from codecall.options import SanitizationOptions
 from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
-from codecall.sandbox.interfaces import ASK_CLIENT, RunClock
+from codecall.sandbox.interfaces import RunClock
 from codecall.schema.partial import PreflightError
 
 if TYPE_CHECKING:
     from fastmcp import Context
 
-logger = logging.getLogger("codecall")
-
 T = TypeVar("T")
-
-AnswerQuestions = Callable[[CatalogEntry, InputRequiredResult], Awaitable[InputResponses | None]]
-"""Gives a person's answers to the questions of a tool; None if there are none."""
-
-LearnedSchema = Callable[[CatalogEntry], Awaitable[JsonObject | None]]
-
-LookAgain = Callable[[], Awaitable[CatalogEntry | None]]
-"""Gives what is called as it is now; None if it may be called no longer."""
-
-Gate = Callable[
-    [CatalogEntry, Mapping[str, object], ResolvedInput | None, LookAgain, Callable[[], Awaitable[None]] | None],
-    Awaitable[None],
-]
-"""Is given what is called, the input as written, that with the content of blocks, and what raises its certain error."""
 
 MAX_ROUNDS: Final = 10
 """How often a tool may answer one call with questions; clients allow as many."""
-
-STOP_GRACE_S: Final = 0.25
-"""Seconds a cancelled tool has for its clean-up before the broker goes on without it."""
-
-MAX_NESTING: Final = 3
-"""Calls within calls: a tool that a script calls may itself have a script run, and so on. Each level holds a worker, so
-a tool that ends up at itself would take them all."""
-
-_nesting: Final = contextvars.ContextVar("codecall_nesting", default=0)
-"""How many calls of brokers this task is inside of. Tasks and threads that a tool starts inherit it."""
-
-
-class ToolExit(Exception):  # noqa: N818 - named for what the tool did
-    """A tool raised an exception that ends the process, or that is no `Exception`; `kind` is its type's name."""
-
-    def __init__(self, kind: str) -> None:
-        super().__init__(kind)
-        self.kind = kind
 
 
 class Broker:
@@ -152,17 +96,18 @@ class Broker:
         self._failures = FailureTranslator(sanitization)
         self._preflight = CallPreflight(self._server, self._access, self._failures)
         self._cleaner = ThreadedCleaner()
-        self._wrapped_tools: dict[str, bool] = {}
+        self._results = ResultReader(self._server, create_blocks, learned_schema)
         self._on_result = on_result
-        self._learned_schema = learned_schema
-        self._create_blocks = create_blocks
         self._gate = gate
         self._questions = questions
         self._clock = clock
-        self.blocks: BlockKeeper | None = None
-        """The content blocks that calls have returned; None while there are none."""
         self.used_components: set[tuple[CallKind, str]] = set()
         """Kinds and names of the tools and prompts that have been called and that this caller may use."""
+
+    @property
+    def blocks(self) -> BlockKeeper | None:
+        """The content blocks that calls have returned; None while there are none."""
+        return self._results.blocks
 
     async def prepare(self) -> None:
         """Read in advance what this caller can see, which the first call needs."""
@@ -171,7 +116,7 @@ class Broker:
     def refresh(self) -> None:
         """Look up names in what there is from now on, since time has passed that is not the run's."""
         self._access.refresh()
-        self._wrapped_tools.clear()
+        self._results.refresh()
 
     async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
         """Call a tool and return its value as JSON text; `null` for a tool that returns nothing.
@@ -301,16 +246,15 @@ class Broker:
         else:
             resolved = ResolvedInput(arguments, arguments)
         if self._gate is not None:
-            again = partial(self._look_again, partial(self._access.admit, name, suggest=False))
+            current_entry = partial(self._current_entry, partial(self._access.admit, name, suggest=False))
             check = partial(self._preflight.check_input, name, resolved.arguments)
-            await self._gate(entry, arguments, resolved, again, check)
+            await self._gate(entry, arguments, resolved, current_entry, check)
         arguments = resolved.arguments
         # The version that was listed is the one that is called: left open, FastMCP looks for another where the highest
         # is disabled, and finds the listing in which this plugin hides the tools.
         request = call_tool(self._server, entry.name, arguments, _version(entry.version))
         result = await self._result(request, entry, arguments)
-        wrapped = is_wrapped(result) or (looks_wrapped(result) and await self._declares_wrapper(entry.name))
-        value = await self._value_json(self._tool_json(result, entry, wrapped, max_bytes), entry, max_bytes)
+        value = await self._results.tool(result, entry, max_bytes)
         if self._on_result is not None:
             self._on_result(entry, value)
         return value
@@ -329,54 +273,30 @@ class Broker:
                 same = now.uri == resource.uri and (now.entry.kind, now.entry.name) == (before.kind, before.name)
                 return replace(now.entry, name=resource.uri, kind="resource") if same else None
 
-            await self._gate(entry, {"uri": resource.uri}, None, partial(self._look_again, find), None)
+            await self._gate(entry, {"uri": resource.uri}, None, partial(self._current_entry, find), None)
         request = self._server.read_resource(resource.uri, version=_version(resource.version))
         result: ResourceResult = await self._result(request, entry, {})
-        blocks = self._blocks_for(any(isinstance(item.content, bytes) for item in result.contents))
-        return await self._value_json(resource_json(result, resource.uri, max_bytes, blocks), entry, max_bytes)
+        return await self._results.resource(result, entry, max_bytes)
 
     async def _prompt(self, name: str, arguments: dict[str, object], max_bytes: int) -> str:
         entry = await self._access.admit_prompt(name)
         self.used_components.add(("prompt", name))
         check_nesting(entry)
         if self._gate is not None:
-            again = partial(self._look_again, partial(self._access.admit_prompt, name))
-            await self._gate(entry, arguments, None, again, None)
+            current_entry = partial(self._current_entry, partial(self._access.admit_prompt, name))
+            await self._gate(entry, arguments, None, current_entry, None)
         texts = {key: value if isinstance(value, str) else _json(value) for key, value in arguments.items()}
         request = self._server.render_prompt(entry.name, texts, version=_version(entry.version))
         result: PromptResult = await self._result(request, entry, texts)
-        blocks = self._blocks_for(has_others_than_texts([message.content for message in result.messages]))
-        return await self._value_json(prompt_json(result, max_bytes, blocks), entry, max_bytes)
+        return await self._results.prompt(result, entry, max_bytes)
 
-    async def _look_again(self, find: LookAgain) -> CatalogEntry | None:
+    async def _current_entry(self, find: CurrentEntry) -> CatalogEntry | None:
         """What is called as it is now; None if it may be called no longer."""
         self.refresh()
         try:
             return await find()
         except CodeCallError:
             return None
-
-    async def _tool_json(self, result: ToolResult, entry: CatalogEntry, wrapped: bool, max_bytes: int) -> str:
-        """The value of a tool's result as JSON text; keeps its blocks. See `to_json`."""
-        if (structured := result.structured_content) is None:
-            blocks = self._blocks_for(has_others_than_texts(result.content))
-            learned = await self._learned_schema(entry) if self._learned_schema and not result.content else None
-            empty = empty_value(entry.output_schema, learned)
-            return await to_json(result, wrapped=wrapped, max_bytes=max_bytes, blocks=blocks, empty=empty)
-        json = await to_json(result, wrapped=wrapped, max_bytes=max_bytes)
-        if is_said_by(result.content, json):
-            return json
-        beside = await without_repetitions(result.content, structured, json)
-        if (blocks := self._blocks_for(bool(beside))) is not None:
-            blocks.keep_beside(beside, entry.name)
-        return json
-
-    def _blocks_for(self, has_blocks: bool) -> BlockKeeper | None:
-        """The store for the content blocks of a result; None if it has none."""
-        if self._create_blocks is None or not has_blocks:
-            return None
-        self.blocks = self.blocks or self._create_blocks()
-        return self.blocks
 
     async def _resolve_blocks(
         self, blocks: BlockKeeper, arguments: dict[str, object], entry: CatalogEntry
@@ -389,28 +309,6 @@ class Broker:
                 f"The input of {entry_label(entry)} {failure}",
                 tool_name=entry.name,
                 hint="Pass on what a tool returned as a content block as it is, or its `ref` where a text is needed.",
-            ) from None
-
-    async def _value_json(self, value: Awaitable[str], entry: CatalogEntry, max_bytes: int) -> str:
-        """The JSON text of a value; a value that cannot be sent becomes a named error."""
-        try:
-            return await value
-        except ValueTooLarge as failure:
-            raise too_large_error(entry, failure.size, max_bytes) from None
-        except BlocksTooLarge as failure:
-            raise ToolCallError(
-                f"{entry_label(entry)} returned {failure}",
-                tool_name=entry.name,
-                called=call_kind(entry),
-                code="MESSAGE_TOO_LARGE",
-                hint="Ask for fewer or smaller pictures, sounds or files.",
-            ) from None
-        except ValueError:
-            raise ToolCallError(
-                f"{entry_label(entry)} returned a value that cannot be sent as JSON",
-                tool_name=entry.name,
-                called=call_kind(entry),
-                hint="It is nested too deeply, or holds what JSON has no form for; ask the tool for less.",
             ) from None
 
     async def _result(self, request: Coroutine[Any, Any, T], entry: CatalogEntry, arguments: Mapping[str, object]) -> T:
@@ -452,7 +350,7 @@ class Broker:
             answers = await questions(entry, asked)
             if answers is None:
                 break
-            now = await self._look_again(partial(self._access.admit, entry.name, suggest=False))
+            now = await self._current_entry(partial(self._access.admit, entry.name, suggest=False))
             if now is None or (now.server, now.version) != (entry.server, entry.version):
                 raise InputRequiredError(
                     f"{entry_label(entry)} was not called again with the answers to its questions: it is another now",
@@ -486,105 +384,6 @@ class Broker:
         if isinstance(failure, MCPError) or len(str(failure)) > MAX_QUICK_CHARS:
             return await self._cleaner.run(self._failures.from_exception, failure, entry, arguments)
         return self._failures.from_exception(failure, entry, arguments)
-
-    async def _declares_wrapper(self, name: str) -> bool:
-        """Whether the tool's schema says that its results are wrapped; some servers mark only their schemas."""
-        if name not in self._wrapped_tools:
-            tool = await self._server.get_tool(name)
-            schema = tool.output_schema if tool is not None else None
-            self._wrapped_tools[name] = bool(schema and schema.get("x-fastmcp-wrap-result"))
-        return self._wrapped_tools[name]
-
-
-def is_nested() -> bool:
-    """Whether this task is inside of a call of a broker."""
-    return _nesting.get() > 0
-
-
-def check_nesting(entry: CatalogEntry) -> None:
-    """Refuse a call that is nested too deeply.
-
-    Raises:
-        ToolCallError: this task is inside of `MAX_NESTING` calls already.
-    """
-    if _nesting.get() >= MAX_NESTING:
-        raise ToolCallError(
-            f"{entry_label(entry)} was not called: scripts and tools call one another more than {MAX_NESTING} deep",
-            tool_name=entry.name,
-            called=call_kind(entry),
-            hint="A tool that this script calls runs scripts itself; call what they do directly.",
-        )
-
-
-async def request_with_timeout(
-    request: Coroutine[Any, Any, T],
-    entry: CatalogEntry,
-    timeout_ms: int,
-    clock: CallClock,
-    ask: Callable[[InputRequest], Awaitable[object | None]] | None,
-) -> T:
-    """Await `request`, which is about `entry`, until `clock` has come to `timeout_ms` milliseconds, and return its
-    result. `ask` is for what the tool is called through, see `ASK_CLIENT`.
-
-    Raises:
-        ToolTimeoutError: the request takes longer; it has been cancelled.
-        ToolCallError: the request ends by being cancelled, though nobody has cancelled it.
-        ToolExit: the tool raises what would end the process.
-        Exception: whatever else the request raises.
-    """
-    task_context = context_of_call(clock)
-    task_context.run(_nesting.set, _nesting.get() + 1)
-    task_context.run(ASK_CLIENT.set, ask)
-    task = _start_task(_contain_exit(request), task_context)
-    try:
-        if not task.done():
-            await clock.wait_for(task)
-    except asyncio.CancelledError:
-        await _stop(task, entry.name)
-        raise
-    if not task.done():
-        await _stop(task, entry.name)
-        raise ToolTimeoutError(
-            f"{entry_label(entry)} did not answer within {timeout_ms}ms",
-            tool_name=entry.name,
-            called=call_kind(entry),
-            hint="It may still have taken effect. Ask it for less work per call, or make fewer calls at once.",
-        )
-    if task.cancelled():
-        message = f"{entry_label(entry)} was cancelled before it answered"
-        raise ToolCallError(message, tool_name=entry.name, called=call_kind(entry))
-    return task.result()
-
-
-def _start_task(request: Coroutine[Any, Any, T], context: contextvars.Context) -> asyncio.Task[T]:
-    """Run `request` in a task; from Python 3.12 on, one that waits for nothing has ended when this returns."""
-    if sys.version_info >= (3, 12):
-        return asyncio.Task(request, loop=asyncio.get_running_loop(), context=context, eager_start=True)
-    return asyncio.create_task(request, context=context)
-
-
-async def _contain_exit(request: Coroutine[Any, Any, T]) -> T:
-    """Await `request`, and keep a tool from ending the program. What it raises to do so (`sys.exit`, as command-line
-    parsers do) would leave the event loop through this task, and so end the server for everybody.
-
-    Raises:
-        ToolExit: the tool tries to. KeyboardInterrupt passes, since it comes from an operator.
-    """
-    try:
-        return await request
-    except (Exception, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
-        raise
-    except BaseException as failure:
-        raise ToolExit(type(failure).__name__).with_traceback(failure.__traceback__) from failure
-
-
-async def _stop(task: asyncio.Task[Any], name: str) -> None:
-    """Cancel `task` and wait briefly for its clean-up; a tool that ignores this is left running, and logged."""
-    abandon(task)
-    with anyio.CancelScope(shield=True):
-        await asyncio.wait({task}, timeout=STOP_GRACE_S)
-    if not task.done():
-        logger.warning("tool %r ignores its cancellation; its result will be dropped", name)
 
 
 def _version(version: str | None) -> VersionSpec | None:

@@ -23,7 +23,7 @@ from mcp_types import ContentBlock, TextContent, ToolAnnotations
 from pydantic import PrivateAttr
 
 from codecall.calls.blocks import BlockStore
-from codecall.calls.broker import is_nested
+from codecall.calls.task import is_nested
 from codecall.catalog.entries import META_KEY, tool_metadata
 from codecall.composite.arguments import find_problems, with_defaults
 from codecall.composite.calls import WorkflowCalls

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Final, Literal, NamedTuple
 
@@ -10,7 +9,7 @@ from codecall.approvals.flows import FlowRules, ValueFlow
 from codecall.approvals.grants import GrantKey
 from codecall.approvals.interfaces import Approvals, RunIdentity
 from codecall.approvals.request import ApprovalRequest, CallInput
-from codecall.catalog.entries import CatalogEntry
+from codecall.calls.interfaces import CurrentEntry
 from codecall.envelopes import CallRecord
 from codecall.errors import ApprovalDeniedError, ApprovalRequiredError, Location
 
@@ -31,17 +30,13 @@ CURRENT_CALL: Final[ContextVar[CurrentCall | None]] = ContextVar("codecall_gated
 """The call that this task makes."""
 
 
-LookAgain = Callable[[], Awaitable[CatalogEntry | None]]
-"""Gives what is called as it is now; None if it may be called no longer."""
-
-
 class PendingCall(NamedTuple):
     """A call that somebody is asked about."""
 
     key: GrantKey
     """What a grant for it is bound to."""
     input: CallInput
-    look_again: LookAgain | None
+    current_entry: CurrentEntry | None
 
 
 class CallDecisions:

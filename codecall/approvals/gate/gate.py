@@ -26,7 +26,7 @@ from codecall.approvals import ahead
 from codecall.approvals.asking import NO_ANSWER_HINT, Channel
 from codecall.approvals.desk import in_thread
 from codecall.approvals.flows import NO_FLOW, FlowRuling, ValueFlow
-from codecall.approvals.gate.decisions import CURRENT_CALL, By, CallDecisions, CurrentCall, LookAgain, PendingCall
+from codecall.approvals.gate.decisions import CURRENT_CALL, By, CallDecisions, CurrentCall, PendingCall
 from codecall.approvals.gate.questions import RunQuestions
 from codecall.approvals.grants import GrantKey
 from codecall.approvals.handover import GivenAnswers
@@ -42,8 +42,8 @@ from codecall.approvals.request import (
 )
 from codecall.approvals.rounds import CHANNEL
 from codecall.approvals.rules import NO_RULE
-from codecall.calls.blocks import ResolvedInput
 from codecall.calls.conversion import exceeds_chars
+from codecall.calls.interfaces import CurrentEntry, ResolvedInput
 from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.errors import AccessDeniedError, FlowDeniedError
@@ -182,7 +182,7 @@ class CallGate(RunObserver):
         entry: CatalogEntry,
         arguments: Mapping[str, object],
         resolved: ResolvedInput | None = None,
-        look_again: LookAgain | None = None,
+        current_entry: CurrentEntry | None = None,
         check_input: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Return if the call may be made now; it counts as made.
@@ -191,7 +191,7 @@ class CallGate(RunObserver):
             entry: What is called.
             arguments: The input as the script wrote it.
             resolved: It with the content of blocks; None if it has none.
-            look_again: Gives what is called as it is once somebody has decided.
+            current_entry: Gives what is called as it is once somebody has decided.
             check_input: Finds what is certainly wrong with the input, before anybody is asked about it.
 
         Raises:
@@ -222,7 +222,7 @@ class CallGate(RunObserver):
             if check_input is not None:
                 await check_input()
             rule = ruling.rule if ruling.action == "ask" else 0
-            await self._ask(entry, sent, rule, flow, resolved, look_again=look_again)
+            await self._ask(entry, sent, rule, flow, resolved, current_entry=current_entry)
         await self.questions.go_on()
         if kind == "tool":
             _admitted.set(name)
@@ -280,10 +280,10 @@ class CallGate(RunObserver):
         flow: FlowRuling = NO_FLOW,
         resolved: ResolvedInput | None = None,
         *,
-        look_again: LookAgain | None = None,
+        current_entry: CurrentEntry | None = None,
         is_code: bool = False,
     ) -> None:
-        readable = arguments if resolved is None else resolved.shown
+        readable = arguments if resolved is None else resolved.displayed
         for_approver = self._service.options.approver is not None
         describe = partial(describe_input, readable, is_code=is_code, for_approver=for_approver)
         large = exceeds_chars(readable, QUICK_CHARS)
@@ -294,7 +294,7 @@ class CallGate(RunObserver):
         identity, record = self._identity, self._decisions.record
         sources = flow.sources if flow.action == "ask" else ()
         key = await self._key(entry, sources)
-        call = PendingCall(key, CallInput(arguments, digest), look_again)
+        call = PendingCall(key, CallInput(arguments, digest), current_entry)
         line = record.line if record is not None else None
         request = ApprovalRequest(
             entry.name,
@@ -368,9 +368,9 @@ class CallGate(RunObserver):
 
     async def _check_unchanged(self, call: PendingCall, request: ApprovalRequest, since: str) -> None:
         """Raise ApprovalRequiredError where what would be called now is not what was asked about, or allowed before."""
-        if call.look_again is None:
+        if call.current_entry is None:
             return
-        now = await call.look_again()
+        now = await call.current_entry()
         if now is None or await self._key(now, request.sources) != call.key:
             raise self._decisions.changed(request, since, gone=now is None)
 

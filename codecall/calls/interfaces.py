@@ -1,0 +1,54 @@
+"""What a broker asks of those that decide about its calls, and that answer the questions of tools."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import NamedTuple, Protocol
+
+from mcp_types import InputRequiredResult, InputResponses
+
+from codecall.catalog.entries import CatalogEntry
+
+AnswerQuestions = Callable[[CatalogEntry, InputRequiredResult], Awaitable[InputResponses | None]]
+"""Gives a person's answers to the questions of a tool; None if there are none."""
+
+CurrentEntry = Callable[[], Awaitable[CatalogEntry | None]]
+"""Gives what is called as it is now; None if it may be called no longer."""
+
+
+class ResolvedInput(NamedTuple):
+    """The input of a call with the content of blocks in place of their references."""
+
+    arguments: dict[str, object]
+    """What the tool gets."""
+    displayed: dict[str, object]
+    """The same for a person: of data its type, size and digest, as nobody can read it."""
+    data: tuple[str, ...] = ()
+    """Where data stands, and the reference of each."""
+
+
+class Gate(Protocol):
+    """Decides whether a call may be made."""
+
+    async def __call__(
+        self,
+        entry: CatalogEntry,
+        arguments: Mapping[str, object],
+        resolved: ResolvedInput | None,
+        current_entry: CurrentEntry,
+        check_input: Callable[[], Awaitable[None]] | None,
+        /,
+    ) -> None:
+        """Return if the call may be made now; it counts as made.
+
+        Args:
+            entry: What is called.
+            arguments: The input as the script wrote it.
+            resolved: It with the content of blocks; None if it has none.
+            current_entry: Gives what is called as it is once somebody has decided.
+            check_input: Raises the error that the input is certain to get; None: nothing is known of it.
+
+        Raises:
+            ToolCallError: the reason why it may not be made.
+        """
+        ...
