@@ -132,10 +132,10 @@ HOUSE = {
     "approvals": Row(
         f"{SHARED} approvals audit.recorder catalog.entries catalog.suggestions calls.clock"
         " calls.conversion calls.interfaces server.disconnect",
-        f"{MCP} anyio jsonschema msgspec platformdirs",
+        f"{MCP} anyio msgspec platformdirs",
     ),
     "extraction.options": Row("option_base", "pydantic"),
-    "extraction": Row(f"{SHARED} approvals.asking extraction telemetry", f"{MCP} anyio jsonschema"),
+    "extraction": Row(f"{SHARED} approvals.asking extraction telemetry", "anyio mcp_types"),
     # What joins them.
     "server": Row(f"{SHARED} {ENCLAVE} telemetry", f"{MCP} anyio uncalled_for"),
     "meta_tools": Row(

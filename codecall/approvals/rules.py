@@ -185,14 +185,13 @@ def _keys(value: object) -> Iterator[str]:
 
 
 def _compile(schema: Mapping[str, object], where: str) -> Condition:
-    from jsonschema import Draft202012Validator, SchemaError  # not above: few servers have conditions
-
-    from codecall.schema.validator import create_validator
+    # Not above: few servers have conditions.
+    from codecall.schema.validator import InvalidSchemaError, check_schema, create_validator
 
     try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as failure:
-        raise OptionsError(f"{where}: not a JSON Schema: {failure.message}") from None
+        check_schema(schema)
+    except InvalidSchemaError as failure:
+        raise OptionsError(f"{where}: {failure}") from None
     return create_validator(schema)
 
 

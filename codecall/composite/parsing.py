@@ -10,8 +10,6 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast, get_args
 
-import jsonschema
-
 from codecall.composite.definition import (
     MAX_ELICITATION_S,
     MAX_ITERATIONS,
@@ -35,6 +33,7 @@ from codecall.composite.definition import (
     Workflow,
 )
 from codecall.composite.fields import Fields, Findings, kind_of
+from codecall.schema.validator import InvalidSchemaError, check_schema
 
 _WORKFLOW_KEYS: Final = ("name", "description", "parameters", "steps", "timeout", "failureMode", "output")
 _STEP_KEYS: Final = ("id", "type", "dependsOn", "condition", "timeout", "onError", "defaultResults")
@@ -92,20 +91,17 @@ def parameters_of(fields: Fields) -> JsonObject:
         return {"type": "object", "properties": {}, "additionalProperties": False}
     if schema.get("type", "object") != "object":
         fields.wrong("parameters.type", "must be object: a tool's arguments are one")
-    check_schema(schema, "parameters", fields)
+    check_schema_field(schema, "parameters", fields)
     # An argument that no template can know of is refused rather than ignored.
     return {"additionalProperties": False, **schema, "type": "object"}
 
 
-def check_schema(schema: JsonObject, key: str, fields: Fields) -> None:
+def check_schema_field(schema: JsonObject, key: str, fields: Fields) -> None:
     """Note what is wrong with the JSON Schema that is a field."""
     try:
-        jsonschema.Draft202012Validator.check_schema(schema)
-    except jsonschema.SchemaError as failure:
-        where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in failure.absolute_path)
-        fields.wrong(f"{key}{where}", f"is no JSON Schema: {failure.message:.200}")
-    except RecursionError:
-        fields.wrong(key, "is nested too deeply")
+        check_schema(schema)
+    except InvalidSchemaError as failure:
+        fields.wrong(f"{key}{failure.path}", str(failure))
 
 
 def _steps(fields: Fields, default_action: ErrorAction) -> list[AnyStep]:
@@ -203,7 +199,7 @@ def _answer_action(fields: Fields, key: str) -> AnswerAction:
 
 def _check_elicitation_schema(schema: JsonObject, fields: Fields) -> None:
     """MCP lets a person be asked for an object of texts, numbers, truth values and choices."""
-    check_schema(schema, "schema", fields)
+    check_schema_field(schema, "schema", fields)
     if schema.get("type", "object") != "object":
         fields.wrong("schema.type", "must be object: clients ask for the fields of one")
     properties = schema.get("properties")

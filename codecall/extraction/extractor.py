@@ -179,15 +179,14 @@ async def read_arguments(name: str, arguments: Mapping[str, object]) -> tuple[ob
 
 
 def _compile(given: object) -> tuple[Schema, Validator]:
-    from jsonschema import Draft202012Validator, SchemaError  # not above: few runs extract
-
-    from codecall.schema.validator import create_validator
+    # Not above: few runs extract.
+    from codecall.schema.validator import InvalidSchemaError, check_schema, create_validator
 
     schema = read_type(given)
     try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as failure:
-        raise WrongType(f"not a JSON Schema: {failure.message:.200}") from None
+        check_schema(schema)
+    except InvalidSchemaError as failure:
+        raise WrongType(str(failure)) from None
     return schema, create_validator(schema)
 
 

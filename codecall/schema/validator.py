@@ -6,14 +6,45 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
-from jsonschema import Draft202012Validator, ValidationError
+from jsonschema import Draft202012Validator, SchemaError, ValidationError
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend  # pyright: ignore[reportUnknownVariableType]
 from referencing import Registry
 
+MAX_REASON_CHARS: Final = 200
+"""Characters of a reason, which may repeat all of a schema."""
+
+
+class InvalidSchemaError(ValueError):
+    """Something is not a JSON Schema; the text says why.
+
+    Args:
+        reason: What is wrong.
+        path: Where, such as `.properties.age`; empty for the schema itself.
+    """
+
+    def __init__(self, reason: str, path: str = "") -> None:
+        super().__init__(f"not a JSON Schema: {reason}")
+        self.path = path
+
+
+def check_schema(schema: Mapping[str, object]) -> None:
+    """Check that this is a JSON Schema of draft 2020-12.
+
+    Raises:
+        InvalidSchemaError: it is not.
+    """
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as failure:
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in failure.absolute_path)
+        raise InvalidSchemaError(f"{failure.message:.{MAX_REASON_CHARS}}", path) from None
+    except RecursionError:
+        raise InvalidSchemaError("it is nested too deeply") from None
+
 
 def create_validator(schema: Mapping[str, object]) -> Validator:
-    """A validator of the JSON Schema, which `Draft202012Validator.check_schema` has found to be one.
+    """A validator of the JSON Schema, which `check_schema` has found to be one.
 
     A reference to another document raises `referencing.exceptions.Unresolvable` when a value is compared.
     """

@@ -209,7 +209,7 @@ WRONG = {
     ),
     "a schema": (
         "// ---\n// name: x\n// description: d\n// output: {type: nothing}\n// ---",
-        "output.type: is no JSON Schema",
+        "output.type: not a JSON Schema",
     ),
     "itself": (
         "// ---\n// name: x\n// description: d\n// allowedTools: [x]\n// ---",

@@ -96,7 +96,7 @@ WRONG: dict[str, tuple[object, str]] = {
         "steps[0].schema.properties.deep.type: must be string, number",
     ),
     "parameters": (workflow(parameters={"type": "array"}), "parameters.type: must be object"),
-    "parameters schema": (workflow(parameters={"properties": {"a": {"type": "text"}}}), "is no JSON Schema"),
+    "parameters schema": (workflow(parameters={"properties": {"a": {"type": "text"}}}), "not a JSON Schema"),
     "date": (workflow(step(arguments={"when": DAY})), "what JSON has no form for"),
     "output value": (
         workflow(output={"properties": {"a": {"type": "object", "description": "d", "value": "1", "properties": {}}}}),

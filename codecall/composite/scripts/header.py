@@ -15,7 +15,7 @@ from typing import Final, Literal, cast
 
 from codecall.composite.definition import JsonObject, ScriptDefinition
 from codecall.composite.fields import Fields, Findings, kind_of
-from codecall.composite.parsing import check_schema, parameters_of
+from codecall.composite.parsing import check_schema_field, parameters_of
 from codecall.errors import OptionsError
 from codecall.jsonio.documents import Document, parse_yaml
 
@@ -105,7 +105,7 @@ def parse_script(script: str, header: object, suffix: str, findings: Findings) -
     fields.only(KEYS)
     output = fields.mapping("output")
     if output is not None:
-        check_schema(output, "output", fields)
+        check_schema_field(output, "output", fields)
     definition = ScriptDefinition(
         name or "",
         fields.text("description", required=True) or "",
