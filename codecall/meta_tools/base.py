@@ -38,7 +38,6 @@ from codecall.telemetry.spans import Operation, Telemetry
 
 if TYPE_CHECKING:
     from codecall.approvals.service import ApprovalService
-    from codecall.catalog.apps import FastMCPServer
 
 JsonObject = dict[str, Any]
 
@@ -56,9 +55,9 @@ class ApprovalSource(Protocol):
         """What the plugin's own options need; None where they ask for nothing."""
         ...
 
-    def relay(self, server: FastMCPServer) -> ApprovalService | None:
-        """What passes on questions that are asked in the middle of a request to `server`, or to what is mounted on it;
-        None where nothing asks."""
+    def relay(self, context: Context) -> ApprovalService | None:
+        """What passes on questions that are asked in the middle of a request, by its server or by what is mounted on
+        it; None where nothing asks."""
         ...
 
 
@@ -89,7 +88,7 @@ class Runtime:
 
     def relay(self, context: Context) -> ApprovalService | None:
         """Passes on what is asked in the middle of a request; None where nothing asks. See `ApprovalSource.relay`."""
-        return self.asking.relay(context.fastmcp) if self.asking is not None else None
+        return self.asking.relay(context) if self.asking is not None else None
 
     @property
     def separator(self) -> Separator:

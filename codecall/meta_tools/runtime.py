@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, get_args
@@ -41,6 +42,8 @@ from codecall.server.lifespan import EnclaveLifespan, EnclavePool
 from codecall.telemetry.spans import Telemetry
 
 if TYPE_CHECKING:
+    from fastmcp import Context
+
     from codecall.approvals.service import ApprovalService
     from codecall.audit.recorder import Audit
     from codecall.catalog.search.index import SearchIndex
@@ -178,6 +181,10 @@ def create_enclave_pool(options: PluginOptions, lifetime: EnclaveLifespan, telem
     return EnclavePool(lifetime, create_enclave)
 
 
+_mounts_ask: Final[ContextVar[tuple[Context, bool] | None]] = ContextVar("codecall_mounts_ask", default=None)
+"""Whether something that is mounted on the server of this request may ask, which is looked up once a request."""
+
+
 class Asking:
     """Asks persons in the runs of one plugin. What that takes is loaded once something may ask: its own options say so,
     or those of what is mounted on its server.
@@ -209,11 +216,15 @@ class Asking:
         """See `ApprovalSource`."""
         return self._service if self.asks else None
 
-    def relay(self, server: FastMCPServer) -> ApprovalService | None:
+    def relay(self, context: Context) -> ApprovalService | None:
         """See `ApprovalSource`."""
         if self.asks:
             return self._service
-        if not _mounts_what_asks(server):
+        known = _mounts_ask.get()
+        if known is None or known[0] is not context:
+            known = context, _mounts_what_asks(context.fastmcp)
+            _mounts_ask.set(known)
+        if not known[1]:
             return None
         # Only what answers a request can pass on what is asked in the middle of it.
         self._service = self._service or self._create()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from fastmcp import Client, Context, FastMCP
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.server.transforms import Transform
 from fastmcp.utilities.tests import asgi_server
 from mcp import MCPError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
@@ -296,7 +297,7 @@ async def test_a_script_of_a_server_that_asks_nothing_passes_on_what_a_mounted_o
         if mode == MODERN:
             raw = Raw(client)
             await raw.ask({"script": script})
-            asking = plugin.asking.relay(main)
+            asking = plugin.asking.relay(Context(main))
             assert asking is not None
             assert len(asking.rounds) == 1
     assert answer["result"][0].startswith("wiped /run_")
@@ -306,6 +307,31 @@ async def test_a_script_of_a_server_that_asks_nothing_passes_on_what_a_mounted_o
     assert plugin.grants is None
     if mode == MODERN:
         assert len(asking.rounds) == 0  # with the server ends what waits
+
+
+class Marked(Transform):
+    """Counts how often somebody looks whether what it belongs to may ask."""
+
+    lookups = 0
+
+    @property
+    def asking(self) -> None:
+        """Read by plugins of other servers."""
+        self.lookups += 1
+
+
+@pytest.mark.parametrize("tool", ["codecall:execute", "codecall:invoke"])
+async def test_a_request_looks_once_whether_something_asks_that_is_mounted(tool: str) -> None:
+    server, mounted, marked = FastMCP[Any]("outer"), FastMCP[Any]("inner"), Marked()
+    mounted.tool(lambda: "read", name="read")
+    mounted.add_transform(marked)
+    server.mount(mounted)
+    CodeCallPlugin.init(vm={"preset": "secure"}, pool={"min_workers": 0}).install(server)
+    arguments = {"script": "return 1"} if tool == "codecall:execute" else {"tool": "read", "input": {}}
+    async with Client(server) as client:
+        for requests in (1, 2):
+            assert (await client.call_tool(tool, arguments)).structured_content["status"] == "ok"
+            assert marked.lookups == requests
 
 
 @ERAS
