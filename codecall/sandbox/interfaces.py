@@ -91,7 +91,7 @@ class ToolBroker(Protocol):
             `{"members": {"list": "users:list", …}}` with the first members and the tools they stand for, and
             `"listed": false` where any member would do. The member `""` is the tool that has the name `path` itself. If
             there is neither, `{"near": [namespaces], "tools": [names]}` with those that may have been intended, and
-            `"unlisted": [sentences]` about servers whose tools are not known.
+            `"unlisted": [sentences]` about servers whose tools are not known, `"callable": true` if a call may say so.
 
         Raises:
             ToolCallError: the server could not be asked.

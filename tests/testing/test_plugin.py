@@ -40,6 +40,16 @@ def test_undeclared_and_swallowed_by_the_test(codecall_enclave):
     except BaseException:
         pass
 
+def test_undeclared_function(codecall_enclave):
+    codecall_enclave.run("return await flaky({ id: 3 })")
+
+@pytest.mark.parametrize("script", ["return flaky(id = 3)", "return call_tool('flaky', id = 3)"])
+def test_undeclared_in_starlark(codecall_enclave, script):
+    codecall_enclave.run(script, language="starlark")
+
+def test_misspelt_function_of_the_script(codecall_enclave):
+    codecall_enclave.run("const total = () => 1; return totl()")
+
 def test_near(codecall_enclave, tool_stub):
     tool_stub("users:lists")
     codecall_enclave.run(CALL)
@@ -157,6 +167,7 @@ class TestAllowed:
         tool_stub("a")
         tool_stub("b", input_schema={"type": "object", "maxProperties": 0})
         assert codecall_enclave.run(CALL).code == "TOOL_NOT_FOUND"
+        assert codecall_enclave.run("await flaky({ id: 3 })").code == "TOOL_NOT_FOUND"
         assert codecall_enclave.run("await callTool('b', { a: 1 })").code == "INVALID_INPUT"
 
     @pytest.mark.codecall(allow_unused=False)
@@ -175,6 +186,13 @@ SAID = {
     ],
     "test_undeclared_but_caught_by_the_script": ["which has no stub", '<script> ended ok with "caught"'],
     "test_undeclared_and_swallowed_by_the_test": ["<script> called the tool 'users:list' with {}, which has no stub"],
+    "test_undeclared_function": [
+        "<script> called the tool 'flaky' with {\"id\": 3}, which has no stub",
+        '  Declare it: tool_stub("flaky", returns=…)',
+    ],
+    "test_undeclared_in_starlark[return flaky(id = 3)]": ['  Declare it: tool_stub("flaky", returns=…)'],
+    "test_undeclared_in_starlark[return call_tool('flaky', id = 3)]": ['  Declare it: tool_stub("flaky", returns=…)'],
+    "test_misspelt_function_of_the_script": ["Unknown name 'totl'", "Did you mean `total`?"],
     "test_near": ["which has no stub; did it mean users:lists?"],
     "test_exhausted": [
         "with {}, which is declared for 1 call; this is one more",

@@ -155,10 +155,11 @@ class StubBroker(CallbackBroker):
         return error if error is None or upstream is None else await upstream.check_reachable(name)
 
     async def namespace(self, path: str) -> dict[str, object]:
-        """The namespaces of stubs, and of the upstream broker. See `ToolBroker.namespace`."""
+        """The namespaces of stubs, and of the upstream broker. A name without a stub may be called: that fails the test
+        as `callTool` does. See `ToolBroker.namespace`."""
         namespace = await super().namespace(path)
         if self._stubs.upstream is None:
-            return namespace
+            return namespace if "members" in namespace or not path else {**namespace, "callable": True}
         other = await self._stubs.upstream.namespace(path)
         members = [cast("dict[str, object]", item["members"]) for item in (other, namespace) if "members" in item]
         return (
@@ -168,8 +169,11 @@ class StubBroker(CallbackBroker):
     async def member(self, path: str, member: str) -> dict[str, object]:
         """A member of a namespace: of a stub, else of the upstream broker. See `ToolBroker.member`."""
         result = await super().member(path, member)
-        upstream = self._stubs.upstream
-        return await upstream.member(path, member) if "missing" in result and upstream is not None else result
+        if "missing" not in result:
+            return result
+        if self._stubs.upstream is None:
+            return result if path else {"tool": member}  # the call itself says that it has no stub
+        return await self._stubs.upstream.member(path, member)
 
     async def _record(self, kind: CallKind, name: str, arguments: dict[str, object], max_bytes: int | None) -> str:
         call = self._stubs.history.begin(kind, name, copy.deepcopy(arguments))

@@ -227,6 +227,9 @@ def _check_unknown_names(
         guesses += 1
         guess = guesses <= _MAX_GUESSES and len(name) <= _MAX_GUESSED
         hint = name_hint(name, _names_in_scope(scope), ruleset) if guess else row.instead
+        if info.callable and name in owners.called and hint == row.instead:
+            namespaces[name] = {"": name}
+            continue
         if hint == row.instead or (name in owners.names and info.tools and info.tools[0].startswith(name)):
             hint = _tool_hint(info, name in owners.names) or hint
         if name in owners.names or "_" in name:
@@ -298,6 +301,8 @@ class MemberOwners:
         self.names: set[str] = set()
         self.enumerated: set[str] = set()
         """The names whose members are listed or looked up: `name in users`."""
+        self.called: set[str] = set()
+        """The names that are called."""
         self.keywords: dict[int, str] = {}
         """By offset of a name that is assigned to as an argument, as in Python: what is called."""
         self._shift = shift
@@ -465,6 +470,8 @@ class NamespaceInfo(msgspec.Struct, frozen=True):
     """Why tools may be missing, where it is not a namespace: sentences about servers."""
     listed: bool = True
     """Whether all its tools are known. Otherwise any member is accepted."""
+    callable: bool = False
+    """Whether a name that is neither may be called as a tool: the call then says what is missing."""
 
 
 FindNamespaces: TypeAlias = Callable[[Sequence[str]], Mapping[str, NamespaceInfo]]

@@ -122,6 +122,7 @@ def _call(walk: Walk, node: Node, scope: Scope) -> None:
     arguments: list[Node | None] = node.arguments
     walk.calls.append(node)
     if callee.type == "Identifier":
+        walk.owners.called.add(callee.name)
         if callee.name in NAMES_A_CALL and arguments:
             _tool_name(walk, arguments[0])
         elif callee.name == "Date" and not walk.ruleset.rules.allow_clock:
