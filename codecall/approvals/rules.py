@@ -22,8 +22,9 @@ from codecall.approvals.options import ApprovalAction, ApprovalRule
 from codecall.catalog.entries import CatalogEntry
 from codecall.errors import OptionsError
 from codecall.globs import Patterns
+from codecall.schema.comparison import StepBudget
 from codecall.schema.model import resolve_pointer
-from codecall.schema.validation import StepBudget, property_defaults, property_schemas
+from codecall.schema.validation import property_defaults, property_schemas
 
 JsonObject = Mapping[str, object]
 

@@ -241,15 +241,15 @@ class Broker:
         self.used_components.add(("tool", name))
         check_nesting(entry)
         # Before the gate: rules and persons decide about what the tool gets.
+        resolved = ResolvedInput(arguments, arguments)
         if self.blocks is not None:
             resolved = await self._resolve_blocks(self.blocks, arguments, entry)
-        else:
-            resolved = ResolvedInput(arguments, arguments)
         if self._gate is not None:
             current_entry = partial(self._current_entry, partial(self._access.admit, name, suggest=False))
             check = partial(self._preflight.check_input, name, resolved.arguments)
             await self._gate(entry, arguments, resolved, current_entry, check)
         arguments = resolved.arguments
+        await self._preflight.check_published(name, arguments)
         # The version that was listed is the one that is called: left open, FastMCP looks for another where the highest
         # is disabled, and finds the listing in which this plugin hides the tools.
         request = call_tool(self._server, entry.name, arguments, _version(entry.version))

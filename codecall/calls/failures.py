@@ -43,7 +43,8 @@ from mcp_types import (
 from pydantic import BaseModel
 from pydantic import ValidationError as PydanticValidationError
 
-from codecall.calls.pydantic_errors import problems_from_pydantic, problems_from_text
+from codecall.calls.input_texts import problems_from_text, without_links
+from codecall.calls.pydantic_errors import problems_from_pydantic
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import (
     AccessDeniedError,
@@ -144,7 +145,7 @@ class FailureTranslator:
             if (told := problems_from_text(text, arguments, entry.input_schema)) is not None:
                 return self.from_preflight(told, entry)
             if problems := shallow_problems(arguments, entry.input_schema):
-                suffix = f" The tool said: {text}" if text else ""
+                suffix = f" The tool said: {without_links(text)}" if text else ""
                 message = f"{invalid_input_message(entry.name, problems, entry.input_schema)}{suffix}"
                 return self._error(entry, message, InvalidInputError, details=problems)
         return self._tool_error(entry, text, own_error)
@@ -207,6 +208,8 @@ class FailureTranslator:
             capabilities = _mapping(_mapping(data).get("requiredCapabilities"))
             kind = InputRequiredError if "elicitation" in capabilities else ToolCallError
             return self._error(entry, failure.error.message, kind, details=data, hint=_PERSON_HINT)
+        if (told := problems_from_text(failure.error.message, {}, entry.input_schema)) is not None:
+            return self.from_preflight(told, entry)
         return self._tool_error(entry, failure.error.message, _parse_own_error(_json_object(failure.error.message)))
 
     def from_component_error(
@@ -257,7 +260,7 @@ class FailureTranslator:
 
     def _tool_error(self, entry: CatalogEntry, text: str, own_error: JsonObject | None) -> ToolCallError:
         if own_error is None:
-            return self._error(entry, text.strip() or f"{entry_label(entry)} failed without a message")
+            return self._error(entry, without_links(text).strip() or f"{entry_label(entry)} failed without a message")
         retry = own_error.get("retryAfterMs")
         code = str(own_error["code"])
         return self._error(

@@ -18,6 +18,7 @@ success of a failure. FastMCP's own middleware does nothing of the kind.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import Enum, EnumType
 from functools import lru_cache
@@ -37,16 +38,9 @@ from codecall.calls.fastmcp_internals import dispatches_otherwise, intercepts_ca
 from codecall.catalog.cache.fastmcp_internals import MIDDLEWARE_METHODS, mounted_origin, sees_requests
 from codecall.errors import CodeCallError, ToolCallError, ToolNotFoundError
 from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
+from codecall.schema.comparison import StepBudget, Violation, find_missing, find_violations, violation_problems
 from codecall.schema.partial import PreflightError
-from codecall.schema.validation import (
-    MAX_FIELDS,
-    Problem,
-    StepBudget,
-    Violation,
-    find_missing,
-    find_violations,
-    violation_problems,
-)
+from codecall.schema.validation import MAX_FIELDS, Problem
 
 MAX_STEPS_PER_CALL: Final = 1_500
 """Steps for one call, about 3 ms. A call that takes more gets no error."""
@@ -79,13 +73,14 @@ _REMOTE_TOOLS: Final = frozenset(
 """Classes of tools that another server has published with their schema. By name: none is loaded where it is not
 used."""
 
-_CUSTOM_CODE_NODES: Final = frozenset({"function-before", "function-wrap", "function-plain", "generator"})
-"""Nodes of pydantic's core schema at which code, of the author or of pydantic, sees a value before it is checked, or at
-which nothing is checked yet."""
+_OPEN_NODES: Final = frozenset({"function-before", "function-wrap", "function-plain", "generator", "complex"})
+"""Nodes of pydantic's core schema at which code, of the author or of pydantic, sees a value before it is checked, at
+which nothing is checked yet, or that take more than they publish."""
 
 _WIDENING_SETTINGS: Final = frozenset(
     {"custom_init", "populate_by_name", "validate_by_name", "pydantic_js_annotation_functions",
-     "pydantic_js_extra"}
+     "pydantic_js_extra", "pydantic_js_updates", "coerce_numbers_to_str", "strip_whitespace", "to_lower", "to_upper",
+     "str_strip_whitespace", "str_to_lower", "str_to_upper"}
 )  # fmt: skip
 """Settings of a node with which the function's JSON Schema and the values it accepts may differ."""
 
@@ -130,16 +125,34 @@ class CallPreflight:
         if (found := await self._find_error(name, arguments, StepBudget(MAX_STEPS_PER_CALL))) is not None:
             raise found[0]
 
+    async def check_published(self, name: str, arguments: Mapping[str, object]) -> None:
+        """Find what is wrong with the whole input of a call that goes to another server, by the schema it publishes.
+
+        Functions of this server say it themselves.
+
+        Raises:
+            ToolCallError: the call is certain to get it.
+        """
+        if await self._check_for(name) is _check_published:
+            await self.check_input(name, arguments)
+
+    async def _check_for(self, name: str) -> InputCheck | None:
+        """The check for calls of a tool that may be called; None where nothing is certain."""
+        if name not in self._checks:
+            usable = await self._access.find_usable(name)
+            if usable is None:
+                return None
+            entry, tool = usable
+            self._checks[name] = await _find_check(self._server, entry.name, entry.version, tool)
+        return self._checks[name]
+
     async def _find_error(
         self, name: str, arguments: Mapping[str, object], budget: StepBudget
     ) -> tuple[ToolCallError, list[Violation]] | None:
         usable = await self._access.find_usable(name)
         if usable is None:
             return None
-        entry, tool = usable
-        if name not in self._checks:
-            self._checks[name] = await _find_check(self._server, entry.name, entry.version, tool)
-        check = self._checks[name]
+        entry, check = usable[0], await self._check_for(name)
         violations = check(arguments, entry.input_schema, budget) if check is not None else []
         if not violations:
             return None
@@ -175,7 +188,7 @@ async def _find_check(
             return None
         return await _find_check(origin[0], origin[1], tool.version, depth=depth + 1)
     if f"{kind.__module__}.{kind.__qualname__}" in _REMOTE_TOOLS:
-        return find_violations
+        return _check_published
     return function_check(tool.fn) if isinstance(tool, FunctionTool) and kind is FunctionTool else None
 
 
@@ -185,6 +198,10 @@ def function_check(function: Callable[..., Any]) -> InputCheck | None:
         return find_violations if _is_fully_described(function) else _check_missing
     except Exception:  # a signature that cannot be read, a function that cannot be remembered
         return None
+
+
+def _check_published(arguments: Mapping[str, object], schema: dict[str, object], budget: StepBudget) -> list[Violation]:
+    return find_violations(arguments, schema, budget)
 
 
 def _check_missing(arguments: Mapping[str, object], schema: dict[str, object], _: StepBudget) -> list[Violation]:
@@ -204,10 +221,11 @@ def _is_fully_described(function: Callable[..., Any]) -> bool:
             members = cast("dict[str, object]", node)
             alias = members.get("validation_alias", members.get("alias"))
             if (
-                members.get("type") in _CUSTOM_CODE_NODES
+                members.get("type") in _OPEN_NODES
                 or any(members.get(key) for key in _WIDENING_SETTINGS)
                 or not isinstance(alias, (str, dict, type(None)))
                 or _accepts_other_values(members.get("cls"))
+                or _has_flags(members.get("pattern"))
             ):
                 return False
             pending += [item for key, item in members.items() if key != "serialization"]
@@ -221,6 +239,11 @@ def _accepts_other_values(kind: object) -> bool:
     if not isinstance(kind, EnumType):
         return False
     return type(kind) is not EnumType or any("_missing_" in vars(base) for base in kind.__mro__ if base is not Enum)
+
+
+def _has_flags(pattern: object) -> bool:
+    """Whether a pattern is compiled with flags, which the JSON Schema leaves out."""
+    return isinstance(pattern, re.Pattern) and cast("re.Pattern[str]", pattern).flags != re.UNICODE
 
 
 def _is_transparent(server: FastMCP[Any]) -> bool:

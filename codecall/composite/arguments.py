@@ -18,7 +18,8 @@ from codecall.composite.definition import MISSING, JsonObject
 from codecall.composite.failures import TemplateError
 from codecall.composite.templates import TemplateBudget, find_field, is_template, only_field, render
 from codecall.jsonio.decode import read_json
-from codecall.schema.validation import BudgetSpentError, Problem, StepBudget, make_problem, property_defaults, resolve
+from codecall.schema.comparison import BudgetSpentError, StepBudget
+from codecall.schema.validation import Problem, make_problem, property_defaults, resolve
 from codecall.schema.validator import create_validator
 
 MAX_PROBLEMS: Final = 20

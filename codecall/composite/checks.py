@@ -18,8 +18,8 @@ from codecall.composite.definition import (
 )
 from codecall.composite.fields import Findings
 from codecall.composite.templates import Reference, is_template, only_field, references, syntax_error
+from codecall.schema.comparison import find_missing, find_violations
 from codecall.schema.partial import Unknown
-from codecall.schema.validation import find_missing, find_violations
 from codecall.similarity import nearest
 
 _ROOTS: Final = ("params", "steps", "forEach", "workflow")

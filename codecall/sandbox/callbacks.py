@@ -31,8 +31,9 @@ from codecall.namespaces import NamespaceLookup, Namespaces
 from codecall.options import SanitizationOptions
 from codecall.redaction.clean import ThreadedCleaner
 from codecall.sandbox.agentscript.policy import is_meta_tool
+from codecall.schema.comparison import find_violations, violation_problems
 from codecall.schema.partial import PreflightError
-from codecall.schema.validation import find_violations, invalid_input_message, violation_problems
+from codecall.schema.validation import invalid_input_message
 from codecall.similarity import nearest
 
 ToolHandler = Callable[[str, dict[str, Any]], Any]

@@ -36,6 +36,7 @@ from pydantic import (
     RootModel,
     SecretStr,
     StrictInt,
+    StringConstraints,
     Tag,
     WithJsonSchema,
     WrapValidator,
@@ -47,8 +48,8 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from typing_extensions import TypedDict
 
 from codecall.calls.preflight import MAX_NODES, MAX_STEPS_PER_CALL, function_check
+from codecall.schema.comparison import StepBudget
 from codecall.schema.partial import PartialArray, PartialObject, Unknown
-from codecall.schema.validation import StepBudget
 from tests.work import python_steps
 
 ran: list[str] = []
@@ -218,6 +219,12 @@ SIGNATURES: dict[str, Any] = {
     "bounded": Annotated[int, Field(ge=1, le=5)],
     "pattern": Annotated[str, Field(pattern="^a+$", min_length=2)],
     "compiled pattern": Annotated[str, Field(pattern=re.compile("^(a|a)+$"))],
+    "pattern with flags": Annotated[str, Field(pattern=re.compile("^a+$", re.IGNORECASE))],
+    "multiple": Annotated[int, Field(multiple_of=3)],
+    "multiple float": Annotated[float, Field(multiple_of=0.5)],
+    "numbers as text": Annotated[str, Field(coerce_numbers_to_str=True)],
+    "stripped": Annotated[str, StringConstraints(strip_whitespace=True, to_upper=True, max_length=3, pattern="^[Aa]")],
+    "mended length": Annotated[str, AfterValidator(lambda value: value[:3]), Field(max_length=3)],
     "strict": StrictInt,
     "list": list[int],
     "bounded list": Annotated[list[int], Field(min_length=1, max_length=2)],
@@ -413,6 +420,13 @@ WRONG: list[tuple[str, dict[str, object], list[str]]] = [
     ("dataclass", {"value": {}}, ["value.a"]),
     ("after", {"value": "x"}, ["value"]),
     ("int", PartialObject(other=[]), ["other"]),
+    ("int", {"value": 1.5}, ["value"]),
+    ("str", {"value": 1}, ["value"]),
+    ("pattern", {"value": "bb"}, ["value"]),
+    ("pattern", {"value": "a"}, ["value"]),
+    ("compiled pattern", {"value": "b"}, ["value"]),
+    ("bounded list", {"value": []}, ["value"]),
+    ("bounded list", {"value": [1, 2, 3]}, ["value"]),
 ]
 """The tool, what is known of its input, what is certain."""
 
@@ -442,7 +456,11 @@ OPEN: list[tuple[str, dict[str, object]]] = [
     ("validated defaults of a dictionary", {"value": {"a": {"a": 1}}}),
     ("validated defaults of a dataclass", {"value": {"a": 1}}),
     ("another schema", {"value": "text"}),
-    ("compiled pattern", {"value": "b"}),
+    ("pattern with flags", {"value": "B"}),
+    ("complex", {"value": 5}),
+    ("numbers as text", {"value": 5}),
+    ("stripped", {"value": " abc "}),
+    ("mended length", {"value": "abcdef"}),
 ]
 """Inputs that may be right, once all of them is known."""
 

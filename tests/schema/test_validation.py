@@ -6,15 +6,9 @@ from typing import Any
 
 import pytest
 
+from codecall.schema.comparison import MAX_STEPS, RULES, find_missing, find_violations, violation_problems
 from codecall.schema.partial import PartialArray, PartialObject, Unknown
-from codecall.schema.validation import (
-    MAX_STEPS,
-    RULES,
-    describe_parameters,
-    find_missing,
-    find_violations,
-    violation_problems,
-)
+from codecall.schema.validation import describe_parameters
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -29,6 +23,13 @@ SCHEMA: dict[str, Any] = {
         "odd": {"type": "string", "if": {}},
         "share": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
         "state": {"anyOf": [{"enum": ["open", "won"], "type": "string"}, {"type": "null"}]},
+        "isbn": {"type": "string", "pattern": r"^978-\d{5}$"},
+        "maybe": {"anyOf": [{"type": "string", "pattern": "^[A-Z]+$"}, {"type": "null"}]},
+        "name": {"type": "string", "minLength": 1, "maxLength": 4},
+        "day": {"type": "string", "format": "date", "pattern": "^2", "minLength": 10},
+        "pair": {"type": "array", "minItems": 1, "maxItems": 2},
+        "set": {"type": "array", "maxItems": 2, "uniqueItems": True},
+        "step": {"type": "number", "multipleOf": 5},
         "either": {"anyOf": [{"type": "object", "required": ["b"], "properties": {"a": {}}}, {"type": "null"}]},
     },
     "required": ["id", "limit"],
@@ -49,7 +50,7 @@ WRONG: list[tuple[str, dict[str, object], list[tuple[str, str]]]] = [
     ("missing", {"id": 1, "filter": {}}, [("filter.min", "Field required")]),
     ("choice", {"id": 1, "stage": "lost"}, [("stage", "Not one of the allowed values")]),
     ("choice", {"id": 1, "level": 3}, [("level", "Not one of the allowed values")]),
-    ("choice", {"id": 1, "state": "opn"}, [("state", "Fits none of the forms this may have")]),
+    ("choice", {"id": 1, "state": "opn"}, [("state", "Not one of the allowed values")]),
     ("type", {"id": "five"}, [("id", "Wrong type")]),
     (
         "type",
@@ -58,6 +59,17 @@ WRONG: list[tuple[str, dict[str, object], list[tuple[str, str]]]] = [
     ),
     ("bound", {"id": 1, "share": 1.5}, [("share", "Must be at most 1")]),
     ("bound", {"id": 1, "share": 0}, [("share", "Must be more than 0")]),
+    ("bound", {"id": 1, "step": 7}, [("step", "Must be a multiple of 5")]),
+    ("type", {"id": 1.5}, [("id", "Wrong type")]),
+    ("type", {"id": 1, "isbn": 1}, [("isbn", "Wrong type")]),
+    ("type", {"id": 1, "isbn": True}, [("isbn", "Wrong type")]),
+    ("type", {"id": 1, "maybe": 1}, [("maybe", "Fits none of the forms this may have")]),
+    ("text", {"id": 1, "isbn": "978-1"}, [("isbn", r"Must match the pattern ^978-\d{5}$")]),
+    ("text", {"id": 1, "maybe": "978-1"}, [("maybe", "Must match the pattern ^[A-Z]+$")]),
+    ("text", {"id": 1, "name": ""}, [("name", "Must have at least 1 character")]),
+    ("text", {"id": 1, "name": "abcde"}, [("name", "Must have at most 4 characters")]),
+    ("count", {"id": 1, "pair": []}, [("pair", "Must have at least 1 item")]),
+    ("count", {"id": 1, "pair": [1, Unknown.MAYBE_ABSENT, 3]}, [("pair", "Must have at most 2 items")]),
 ]
 """The rule, the input, the places and what is said."""
 
@@ -94,6 +106,19 @@ OPEN: list[dict[str, object]] = [
     {"id": ""},
     {"id": 1, "share": "1.5"},
     {"id": 1, "share": True},
+    {"id": 1, "isbn": " 978-00001 "},
+    {"id": 1, "isbn": None},
+    {"id": 1, "isbn": Unknown.PRESENT},
+    {"id": 1, "maybe": "978-\u0661"},
+    {"id": 1, "name": "  abcd  "},
+    {"id": 1, "day": 1},
+    {"id": 1, "day": "1"},
+    {"id": 1, "pair": PartialArray()},
+    {"id": 1, "pair": PartialArray([1, 2, 3])},
+    {"id": 1, "set": [1, 1, 1]},
+    {"id": 1, "step": 0.5},
+    {"id": 1, "step": "7"},
+    {"id": 1.0},
 ]
 """What some tool takes."""
 
