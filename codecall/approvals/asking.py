@@ -107,6 +107,18 @@ class TooManyWait(Unanswered):
     """The question is not asked: as many runs as may wait for a person do."""
 
 
+class TooManyQuestions(Unanswered):
+    """The question is not asked: as many have been as may be."""
+
+
+TOO_MANY_HINT: Final = (
+    "What has been done stays done: do what is left in another run. Calls that wait side by side are asked for "
+    "together, one answer may allow several calls of a tool, and the operator's option `approvals.ask_first` asks once "
+    "for all."
+)
+"""The hint where as many questions have been asked as may be."""
+
+
 class Channel(Protocol):
     """A way to the person at the client."""
 

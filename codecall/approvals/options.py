@@ -29,6 +29,11 @@ ApprovalAction = Literal["allow", "ask", "deny"]
 """What a rule says of a call."""
 
 
+CLIENT_ROUNDS: Final = 10
+"""Rounds of questions after which clients give a request up: `DEFAULT_INPUT_REQUIRED_MAX_ROUNDS` of the MCP SDKs for
+Python and TypeScript, and fixed in those for C# and Go."""
+
+
 class ApprovalRule(Options):
     """Which calls of tools are allowed, asked for or denied. A rule applies where all that it names fits; one that
     names nothing applies to every call. Of several rules the first that applies decides; a call that none applies to is
@@ -104,7 +109,12 @@ class ApprovalOptions(Options):
     the same time; the calls of others fail with APPROVAL_REQUIRED or EXTRACTION_FAILED. Over HTTP one caller may have
     as many as stay free for others; 1: whoever comes first."""
     max_questions: int = Field(default=20, ge=1, le=10_000)
-    """Most questions that one run may ask; the next ends it with APPROVAL_REQUIRED."""
+    """Most questions that one run may ask; the next ends it with APPROVAL_REQUIRED. On a connection of 2026-07-28
+    those that are open together count as one of `max_rounds`, too."""
+    max_rounds: int = Field(default=CLIENT_ROUNDS, ge=1, le=10_000)
+    """Most times that one request is answered with questions on a connection of 2026-07-28; what would be asked then
+    ends the run with APPROVAL_REQUIRED, before the client gives up. Raise it where every client allows more than the 10
+    rounds of the MCP SDKs."""
     run_grant_s: float = Field(default=600.0, gt=0, le=86_400)
     """Seconds after which what was allowed for a run has to be asked for again."""
     session_grant_s: float = Field(default=3_600.0, gt=0, le=30 * 86_400)
@@ -174,6 +184,7 @@ class ApprovalDict(TypedDict, total=False):
     release_s: float | None
     max_waiting: int
     max_questions: int
+    max_rounds: int
     run_grant_s: float
     session_grant_s: float
 

@@ -35,9 +35,10 @@ from mcp_types import (
 )
 
 from codecall.approvals import handover
-from codecall.approvals.asking import DENY, is_local
+from codecall.approvals.asking import DENY, TooManyQuestions, is_local
 from codecall.approvals.grants import Grants
 from codecall.approvals.handover import GivenAnswers, MovedGrant, OpenQuestion, RunLease, WaitingRun, WaitingRuns
+from codecall.approvals.options import CLIENT_ROUNDS
 from codecall.concurrency import abandon
 from codecall.errors import RunDivergedError
 from codecall.identity import client_key
@@ -56,6 +57,10 @@ KEPT_S: Final = 60.0
 
 MAX_KEPT: Final = 1_000
 """Most calls of a server that no request waits for, those included that have ended or given up their workers."""
+
+
+_ROUNDS: Final = "rounds"
+"""The note of how often a request has been answered with questions."""
 
 
 class _Open(NamedTuple):
@@ -103,6 +108,15 @@ class RoundTripChannel:
         """Whether nothing happens any more until a question is answered."""
         calls = self._clock.calls_in_flight if self._clock is not None else 0
         return bool(self.open) and calls <= len(self.open)
+
+    @property
+    def rounds(self) -> int:
+        """How often the request has been answered with questions, on all instances."""
+        return int(self.notes.get(_ROUNDS, 0))
+
+    def count_round(self) -> None:
+        """The request is answered with questions."""
+        self.notes[_ROUNDS] = str(self.rounds + 1)
 
     @property
     def may_move(self) -> bool:
@@ -192,6 +206,14 @@ class RoundTripChannel:
                 continue
             del self.open[name]
 
+    def refuse(self) -> None:
+        """The open questions are not asked: the client would take no more of them."""
+        reason = f"one request asks {self.rounds} times at most, since clients give up then"
+        for question in self.open.values():
+            if not question.answer.done():
+                question.answer.set_exception(TooManyQuestions(reason))
+        self.open.clear()
+
     def questions(self) -> dict[str, InputRequest]:
         """The open questions, as the client gets them."""
         return {name: question.request for name, question in self.open.items()}
@@ -232,10 +254,18 @@ class RoundTrips:
         shared: Lets other instances go on with them; None: nobody else can.
         release_s: Seconds after which a call that others could go on with is ended here, and goes on from its record
             when it is answered, if that repeats no call; None: it waits in place.
+        max_rounds: How often one call is answered with questions.
     """
 
-    def __init__(self, grants: Grants, shared: WaitingRuns | None = None, release_s: float | None = None) -> None:
+    def __init__(
+        self,
+        grants: Grants,
+        shared: WaitingRuns | None = None,
+        release_s: float | None = None,
+        max_rounds: int = CLIENT_ROUNDS,
+    ) -> None:
         self._release_s = release_s
+        self._max_rounds = max_rounds
         self._places = SlotPool(MAX_KEPT)
         self._taken: dict[str, Reservation] = {}
         """The places of calls that no request waits for, by their states."""
@@ -329,9 +359,12 @@ class RoundTrips:
         while not call.task.done():
             channel.changed.clear()
             if channel.is_quiet:
-                if channel.given is None:
+                if channel.given is not None:
+                    channel.answer_given(channel.given)
+                elif channel.rounds < self._max_rounds:
                     break
-                channel.answer_given(channel.given)
+                else:
+                    channel.refuse()
                 continue
             changed = asyncio.create_task(channel.changed.wait())
             try:
@@ -344,6 +377,7 @@ class RoundTrips:
         if call.task.done():
             return call.task.result()
         requests = dict(channel.questions())
+        channel.count_round()
         try:
             await self._keep(call)
         except BaseException:  # nobody knows its state

@@ -77,7 +77,7 @@ class ApprovalService:
         # Questions of composite tools have times of their own.
         wait_s = max(options.wait_s, MAX_QUESTION_S)
         shared = WaitingRuns(store, wait_s) if store is not None else None
-        self.rounds = RoundTrips(self.grants, shared, options.release_s)
+        self.rounds = RoundTrips(self.grants, shared, options.release_s, options.max_rounds)
         self._places = SlotPool(options.max_waiting)
         self._waiting: dict[RunIdentity, Reservation] = {}
         """The places of the runs that have open questions."""

@@ -223,7 +223,8 @@ async def open_gateway(
     configured = plugin.get("approvals")
     is_group = isinstance(configured, Mapping)
     rules = cast("Mapping[str, object]", configured) if is_group else {"rules": configured or ()}
-    plugin["approvals"] = {**rules, "approver": person.approve if person is not None else _allow_nothing}
+    approver = person.approve if person is not None else _allow_nothing
+    plugin["approvals"] = {**rules, "approver": approver, "max_rounds": MAX_ROUNDS}
     gateway = Gateway(
         options.model_copy(update={"codecall": plugin, "expose": ExposeOptions(mode="always")}),
         for_operator=True,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcp_types import ElicitResult
 
-from codecall.approvals.asking import TooManyWait, Unanswered
+from codecall.approvals.asking import TOO_MANY_HINT, TooManyQuestions, TooManyWait, Unanswered
 from codecall.approvals.request import MAX_SHOWN_CHARS, visible
 from codecall.composite.definition import ElicitationStep
 from codecall.composite.failures import WorkflowError
@@ -66,6 +66,8 @@ class StepQuestions:
             ) from None
         except TooManyWait as reason:
             raise _unanswered(step, str(reason), "Run the tool again when some of them have been answered.") from None
+        except TooManyQuestions as reason:
+            raise _unanswered(step, str(reason), TOO_MANY_HINT) from None
         except Unanswered as reason:
             raise _unanswered(step, str(reason), _HINT) from None
         gate.notes[identity] = answer.model_dump_json()

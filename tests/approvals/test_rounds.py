@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
-from fastmcp import Client
+from fastmcp import Client, Context
 from fastmcp.utilities.types import Image
 from key_value.aio.stores.memory import MemoryStore
 from mcp import MCPError
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult, ToolAnnotations
 
 from codecall import AuditEvent
 from codecall.errors import OptionsError
-from tests.approvals.conftest import DENY, ONCE, SAME_IN_RUN, SEVERAL, STOP, Office, Person, Raw
+from tests.approvals.conftest import DENY, ONCE, SAME_IN_RUN, SEVERAL, STOP, Office, Person, Raw, run
 from tests.server.test_disconnect import serving
 
 pytestmark = pytest.mark.anyio
@@ -235,6 +237,110 @@ async def test_a_run_that_gives_up_its_worker_asks_no_more_questions_than_others
             asked = await raw.go_on(asked, script, ONCE)
     assert "asked 3 questions already" in asked["error"]["message"]
     assert office.done == ["send a", "send b", "send c"]
+
+
+@pytest.mark.parametrize("released", [False, True], ids=["in place", "released"])
+async def test_the_run_ends_with_its_own_answer_before_the_client_gives_up(released: bool) -> None:
+    """FastMCP's client gives up after ten rounds of questions."""
+    options: dict[str, Any] = {"resume": {"store": MemoryStore()}} if released else {}
+    office = Office({"rules": "writes", **({"release_s": 0.01} if released else {})}, **options)
+    approvals = office.plugin._now.runtime.approvals
+    assert approvals is not None
+
+    class Slow(Person):
+        async def answer(self, *asked: Any) -> Any:
+            while released and len(approvals.rounds):  # noqa: ASYNC110 - until a timer has run out
+                await asyncio.sleep(0)
+            return await super().answer(*asked)
+
+    person = Slow(ONCE)
+    script = """
+      const sent = [];
+      try { for (let i = 0; i < 12; i++) sent.push(await callTool('send', {to: 'n' + i})) } catch (error) {}
+      return sent"""
+    answer = await office.execute(script, person, mode=MODERN)
+    assert (len(person.questions), len(office.done)) == (10, 10)
+    error = answer["error"]
+    assert error["code"] == "APPROVAL_REQUIRED"
+    assert "one request asks 10 times at most, since clients give up then" in error["message"]
+    assert "side by side" in error["hint"]
+    assert "10 tool calls had completed" in error["hint"]
+    assert [call["input"] for call in error["details"]["calls"]] == [{"to": "n10"}]
+    assert [call["outcome"] for call in answer["calls"]].count("ok") == 10
+
+
+async def test_questions_asked_together_are_one_round() -> None:
+    office, person = Office({"rules": "writes", "max_rounds": 2}), Person(ONCE)
+    script = """
+      for (const group of [['a', 'b', 'c'], ['d', 'e']]) await Promise.all(group.map(to => callTool('send', {to})));
+      return 'sent'"""
+    assert (await office.execute(script, person, mode=MODERN))["result"] == "sent"
+    assert len(person.questions) == 5
+
+
+async def test_a_client_that_allows_more_rounds_is_asked_more_often() -> None:
+    office, person = Office({"rules": "writes", "max_rounds": 12}), Person(ONCE)
+    script = "for (let i = 0; i < 12; i++) await callTool('send', {to: 'n' + i}); return 'sent'"
+    async with office.client(person, mode=MODERN, input_required_max_rounds=12) as client:
+        assert (await run(client, script))["result"] == "sent"
+    assert len(person.questions) == 12
+
+
+async def test_what_a_request_leaves_unanswered_is_not_asked_for_ever() -> None:
+    office = Office({"rules": "writes", "max_rounds": 2})
+    script = {"script": "return Promise.all(['a', 'b'].map(to => callTool('send', {to})))"}
+    async with office.client(Person(ONCE), mode=MODERN) as client:
+        raw = Raw(client)
+        asked = await raw.go_on(await raw.ask(script), script)
+        answer = await raw.go_on(asked, script, ONCE)
+    assert answer["error"]["code"] == "APPROVAL_REQUIRED"
+    assert [call["input"] for call in answer["error"]["details"]["calls"]] == [{"to": "b"}]
+    assert office.done == ["send a"]
+
+
+def form(message: str) -> ElicitRequest:
+    schema = {"type": "object", "properties": {"decision": {"type": "string"}}}
+    return ElicitRequest(params=ElicitRequestFormParams(message=message, requested_schema=schema))
+
+
+async def test_the_questions_of_tools_count_as_rounds_too_and_those_of_one_answer_as_one() -> None:
+    office, person = Office({"rules": [], "max_rounds": 2}), Person("blue")
+
+    @office.server.tool
+    async def survey(ctx: Context) -> Any:
+        """Ask three things at once."""
+        if ctx.input_responses:
+            return sorted(ctx.input_responses)
+        return InputRequiredResult(input_requests={name: form(name) for name in ("a", "b", "c")})
+
+    script = """
+      const said = [await callTool('survey', {}), await callTool('survey', {})];
+      try { await callTool('survey', {}) } catch (error) { return [said, error.code, error.message] }"""
+    answer = await office.execute(script, person, mode=MODERN)
+    said, code, message = answer["result"]
+    assert said == [["a", "b", "c"]] * 2
+    assert code == "INPUT_REQUIRED"
+    assert "asks for input, and one request asks 2 times at most" in message
+    assert len(person.questions) == 6
+
+
+async def test_a_tool_that_asks_for_time_is_called_again_and_costs_no_round() -> None:
+    office, calls = Office({"rules": "writes", "max_rounds": 1}), list[str | None]()
+    job: list[asyncio.Task[None]] = []
+
+    @office.server.tool(annotations=ToolAnnotations(read_only_hint=True))
+    async def build(ctx: Context) -> Any:
+        """Build, which takes a while."""
+        calls.append(ctx.request_state)
+        if not job:
+            job.append(asyncio.create_task(asyncio.sleep(0.3)))
+        return "built" if job[0].done() else InputRequiredResult(request_state="building")
+
+    script = "return [await callTool('build', {}), await callTool('send', {to: 'ann'})]"
+    answer = await office.execute(script, Person(ONCE), mode=MODERN)
+    assert answer["result"] == ["built", "sent to ann"]
+    assert calls[0] is None
+    assert set(calls[1:]) == {"building"}
 
 
 def test_a_run_that_has_no_record_cannot_give_up_its_worker() -> None:

@@ -97,3 +97,16 @@ async def test_two_questions_after_each_other(mode: str):
     result, stubs = await run(definition, mode, accept, accept)
     assert steps(result) == {"before": "completed", "ask": "completed", "after": "completed", "again": "completed"}
     assert len(stubs.calls) == 2
+
+
+async def test_a_question_beyond_the_rounds_that_clients_allow_is_not_asked():
+    ask = {"type": "elicitation", "message": "Who?", "schema": SCHEMA}
+    steps = [{"id": f"s{n}", **ask, **({"dependsOn": [f"s{n - 1}"]} if n else {})} for n in range(11)]
+    result, _ = await run(
+        {"name": "flow", "description": "Asks", "steps": steps},
+        "2026-07-28",
+        *[ElicitResult(action="accept", content={"who": "Ann"})] * 10,
+    )
+    error = result.structured_content or {}
+    assert error["code"] == "INPUT_REQUIRED"
+    assert "question of step 's10', and one request asks 10 times at most" in error["message"]

@@ -82,6 +82,18 @@ async def test_several_at_once_and_values_by_reference() -> None:
     assert all(LETTER in prompt for prompt in model.prompts)
 
 
+async def test_a_request_beyond_the_rounds_that_clients_allow_is_not_made() -> None:
+    approvals = {"rules": [], "max_rounds": 2}
+    script = f"""
+      const totals = [];
+      try {{ for (;;) totals.push((await extract({json.dumps(LETTER)}, '{{total: number}}')).total) }}
+      catch (error) {{ return [totals, error.code, error.message] }}"""
+    answer = await execute(script, Model('{"total": 12}'), "2026-07-28", approvals=approvals)
+    totals, code, message = answer["result"]
+    assert (totals, code) == ([12, 12], "EXTRACTION_FAILED")
+    assert "one request asks 2 times at most" in message
+
+
 @pytest.mark.parametrize("wrong", ['{"total": "twelve"}', "Twelve, I think", '{"total": 1, "more": 2}'])
 async def test_an_answer_that_does_not_fit_is_asked_for_once_more(wrong: str) -> None:
     model = Model(wrong, '{"total": 12}')

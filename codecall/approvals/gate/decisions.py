@@ -85,7 +85,7 @@ class CallDecisions:
         error.location = self._location
         return error
 
-    def required(self, request: ApprovalRequest, reason: str) -> ApprovalRequiredError:
+    def required(self, request: ApprovalRequest, reason: str, *, hint: str | None = None) -> ApprovalRequiredError:
         """The error of a call that nobody has decided about; it has all the calls that wait."""
         self.note(request.tool, "unanswered", "client", rule=request.rule, sources=request.sources)
         calls = [waiting.as_dict() for waiting in self.open.values()]
@@ -94,7 +94,7 @@ class CallDecisions:
             tool_name=request.tool,
             called=request.kind,
             details={"calls": calls},
-            hint=self._hint,
+            hint=hint or self._hint,
         )
         error.location = self._location
         return error

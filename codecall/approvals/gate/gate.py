@@ -318,7 +318,8 @@ class CallGate(RunObserver):
         ahead = not for_approver
         if await self._use_grant(call, request, ahead=ahead):
             return None
-        self._decisions.open[id(request)] = request
+        waiting = id(request)
+        self._decisions.open[waiting] = request
         try:
             # The calls made together with this one are open, too, by the time at which the run may have to end.
             await asyncio.sleep(0)
@@ -341,7 +342,7 @@ class CallGate(RunObserver):
                     return await self._settle(call, request, decision, by)
             await self._settle(call, request, await self.questions.ask_client(request, key), "client")
         finally:
-            self._decisions.open.pop(id(request), None)
+            self._decisions.open.pop(waiting, None)
 
     async def _key(self, entry: CatalogEntry, sources: Sequence[str] = ()) -> GrantKey:
         large = exceeds_chars(entry.input_schema, QUICK_SCHEMA_CHARS)

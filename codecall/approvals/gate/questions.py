@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from anyio import to_thread
 from fastmcp import Context
@@ -21,7 +21,9 @@ from mcp_types import ElicitRequest, ElicitResult, InputRequest, InputRequiredRe
 from codecall.approvals.asking import (
     ANSWERS,
     NO_ELICITATION,
+    TOO_MANY_HINT,
     Channel,
+    TooManyQuestions,
     TooManyWait,
     Unanswered,
     can_answer,
@@ -40,12 +42,20 @@ from codecall.approvals.request import MAX_SHOWN_CHARS, ApprovalRequest, Decisio
 from codecall.approvals.rounds import LIMIT
 from codecall.calls.clock import OUTER_CLOCKS, all_stopped
 from codecall.catalog.entries import CatalogEntry
+from codecall.errors import InputRequiredError
+from codecall.globs import call_kind, entry_label
 from codecall.redaction.questions import HiddenText, visible_form
 from codecall.sandbox.clock import RunClock
 
 T = TypeVar("T")
 
+Ask = Callable[[], Coroutine[Any, Any, object]]
+"""Passes one question of a tool on; gives the answer."""
+
 logger = logging.getLogger("codecall")
+
+_PAUSE_S: Final = 0.25
+"""Seconds before a tool is called again that has answered with a state and no questions."""
 
 _ASKED: Final = "asked"
 """The note of how many questions a run has asked."""
@@ -118,6 +128,9 @@ class RunQuestions:
         """Whether the client takes several questions at once."""
         return self._others is not None and self._others.batches
 
+    def _too_many(self) -> TooManyQuestions:
+        return TooManyQuestions(f"the run has asked {self._asked} questions already, and may ask no more")
+
     def _count_question(self) -> None:
         self._asked += 1
         self._notes[_ASKED] = str(self._asked)
@@ -157,8 +170,7 @@ class RunQuestions:
                 error.hint = desk.hint(waiting, error.shown_path)
             raise error
         if self._asked >= self._service.options.max_questions:
-            reason = f"the run has asked {self._asked} questions already, and may ask no more"
-            raise self._decisions.required(request, reason)
+            raise self._decisions.required(request, str(self._too_many()), hint=TOO_MANY_HINT)
         identity = call_identity(request.tool, request.digest) + key.version[:32]
         asked = self.channel.elicit(request.question, form_for(request), identity)
         decision = await self.ask(request, asked, partial(read_answer, request=request))
@@ -177,6 +189,8 @@ class RunQuestions:
         self._count_question()
         try:
             return read(await self._wait(request, asked))
+        except TooManyQuestions as reason:
+            raise self._decisions.required(request, str(reason), hint=TOO_MANY_HINT) from None
         except Unanswered as reason:
             raise self._decisions.required(request, str(reason)) from None
 
@@ -191,24 +205,42 @@ class RunQuestions:
 
         Raises:
             ApprovalRequiredError: too many runs wait, or nobody answers in time.
+            InputRequiredError: the run may ask no more.
         """
-        server, identity = entry.server, self._identity
-        answers: InputResponses = {}
-        for name, asked_for in (asked.input_requests or {}).items():
-            question = self._question(entry.name, server, asked_for)
-            if question is None or self._asked >= self._service.options.max_questions:
+        requests = asked.input_requests or {}
+        if not requests:  # it asks for time, which it is given as the SDK's clients give it
+            await asyncio.sleep(_PAUSE_S)
+        questions = [ask for each in requests.values() if (ask := self._question(entry.name, entry.server, each))]
+        if len(questions) < len(requests):
+            return None
+        answers: list[object] = []
+        # Where the client takes several at once, they are one round.
+        step = max(1, len(questions)) if self.batches else 1
+        for start in range(0, len(questions), step):
+            answered = await self._pass_on(entry, questions[start : start + step])
+            if not all(isinstance(answer, ANSWERS) for answer in answered):
                 return None
+            answers += answered
+        return cast("InputResponses", dict(zip(requests, answers, strict=True)))
+
+    async def _pass_on(self, entry: CatalogEntry, questions: Sequence[Ask]) -> Sequence[object]:
+        """The answers to questions that are asked together; a None if there is none."""
+        if self._asked + len(questions) > self._service.options.max_questions:
+            raise _not_passed_on(entry, self._too_many())
+        for _ in questions:
             self._count_question()
-            request = ApprovalRequest(entry.name, server, {}, 0, identity.caller, identity.run_id)
-            async with self._own_turn():
-                try:
-                    answer = await self._wait(request, question())
-                except Unanswered:
-                    return None
-            if not isinstance(answer, ANSWERS):
-                return None
-            answers[name] = answer
-        return answers
+
+        async def ask_all() -> Sequence[object]:
+            return await asyncio.gather(*(ask() for ask in questions))
+
+        request = ApprovalRequest(entry.name, entry.server, {}, 0, self._identity.caller, self._identity.run_id)
+        async with self._own_turn():
+            try:
+                return await self._wait(request, ask_all())
+            except TooManyQuestions as reason:
+                raise _not_passed_on(entry, reason) from None
+            except Unanswered:
+                return [None]
 
     async def elicit(self, message: str, schema: Mapping[str, Any], *, identity: str, wait_s: float) -> ElicitResult:
         """Show the person at the client a form that the operator has written, and wait for the answer.
@@ -241,9 +273,7 @@ class RunQuestions:
         """Held while a question is open, where the client is asked one after the other."""
         return contextlib.nullcontext() if self.batches else self._turn
 
-    def _question(
-        self, tool: str, server: str, asked_for: InputRequest
-    ) -> Callable[[], Coroutine[Any, Any, object]] | None:
+    def _question(self, tool: str, server: str, asked_for: InputRequest) -> Ask | None:
         """Passes one question of a tool on; None if it cannot be."""
         channel, others = self.channel, self._others
         if (form := form_of(asked_for)) is not None and channel is not None:
@@ -299,3 +329,8 @@ class RunQuestions:
             finally:
                 if self.on_waited is not None:
                     self.on_waited()
+
+
+def _not_passed_on(entry: CatalogEntry, reason: TooManyQuestions) -> InputRequiredError:
+    message = f"{entry_label(entry)} asks for input, and {reason}"
+    return InputRequiredError(message, tool_name=entry.name, called=call_kind(entry), hint=TOO_MANY_HINT)
