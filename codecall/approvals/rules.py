@@ -23,8 +23,7 @@ from codecall.catalog.entries import CatalogEntry
 from codecall.errors import OptionsError
 from codecall.globs import Patterns
 from codecall.schema.comparison import StepBudget
-from codecall.schema.model import resolve_pointer
-from codecall.schema.validation import property_defaults, property_schemas
+from codecall.schema.model import property_defaults, property_schemas, resolve_pointer
 
 JsonObject = Mapping[str, object]
 

@@ -19,7 +19,8 @@ from codecall.composite.failures import TemplateError
 from codecall.composite.templates import TemplateBudget, find_field, is_template, only_field, render
 from codecall.jsonio.decode import read_json
 from codecall.schema.comparison import BudgetSpentError, StepBudget
-from codecall.schema.validation import Problem, make_problem, property_defaults, resolve
+from codecall.schema.model import property_defaults, resolve
+from codecall.schema.validation import Problem, make_problem
 from codecall.schema.validator import create_validator
 
 MAX_PROBLEMS: Final = 20

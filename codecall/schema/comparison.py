@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeGuard, cast
 
+from codecall.schema.model import property_schemas, resolve
 from codecall.schema.partial import JsonPath, PartialArray, PartialObject, Unknown
 from codecall.schema.patterns import certainly_differs
 from codecall.schema.validation import (
@@ -15,8 +16,6 @@ from codecall.schema.validation import (
     Problem,
     add_overflow_note,
     make_problem,
-    property_schemas,
-    resolve,
 )
 
 RULES: Final[dict[str, str]] = {

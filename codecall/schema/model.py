@@ -220,3 +220,29 @@ def is_uninformative(schema: JsonObject | None, depth: int = 3) -> bool:
         inner = isinstance(items, Mapping) and depth > 0 and is_uninformative(cast(JsonObject, items), depth - 1)
         return inner and not rest
     return kind is None and not rest
+
+
+def resolve(field: dict[str, object], schema: dict[str, object]) -> dict[str, object]:
+    """`field`, or what its `$ref` into the schema's own definitions names."""
+    reference = field.get("$ref")
+    if not isinstance(reference, str):
+        return field
+    place: object = schema
+    for part in reference.removeprefix("#/").split("/"):
+        place = _object(place).get(part)
+    return _object(place)
+
+
+def property_schemas(schema: JsonObject) -> dict[str, object]:
+    """The schemas of an object's properties, by name."""
+    return _object(schema.get("properties"))
+
+
+def property_defaults(schema: JsonObject) -> dict[str, object]:
+    """The defaults that a schema gives for an object's properties, by name."""
+    fields = property_schemas(schema).items()
+    return {name: _object(field)["default"] for name, field in fields if "default" in _object(field)}
+
+
+def _object(value: object) -> dict[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}

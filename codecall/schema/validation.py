@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
+from codecall.schema.model import resolve
 from codecall.similarity import nearest
 
 JsonObject = dict[str, object]
@@ -213,28 +214,6 @@ def _has_type(value: object, kind: object) -> bool:
     if kind == "integer" and isinstance(value, float):
         return value.is_integer()
     return isinstance(value, _PYTHON_TYPES[kind])
-
-
-def resolve(field: JsonObject, schema: JsonObject) -> JsonObject:
-    """`field`, or what its `$ref` into the schema's own definitions names."""
-    reference = field.get("$ref")
-    if not isinstance(reference, str):
-        return field
-    place: object = schema
-    for part in reference.removeprefix("#/").split("/"):
-        place = _object(place).get(part)
-    return _object(place)
-
-
-def property_schemas(schema: Mapping[str, object]) -> JsonObject:
-    """The schemas of an object's properties, by name."""
-    return _object(schema.get("properties"))
-
-
-def property_defaults(schema: Mapping[str, object]) -> dict[str, object]:
-    """The defaults that a schema gives for an object's properties, by name."""
-    fields = property_schemas(schema).items()
-    return {name: _object(field)["default"] for name, field in fields if "default" in _object(field)}
 
 
 def _object(value: object) -> JsonObject:
