@@ -207,9 +207,14 @@ def default_config_paths() -> list[Path]:
     ]
 
 
-def _default_configuration() -> Configuration:
+def find_configuration() -> Configuration | None:
+    """The configuration that counts here without being named; None if there is none.
+
+    Raises:
+        OptionsError: it cannot be read or is wrong; with the code UNTRUSTED_CONFIGURATION, it is a folder's and not
+            trusted.
+    """
     from codecall.cli.trust import require_trust
-    from codecall.errors import OptionsError
     from codecall.gateway.config.load import read_config
 
     paths = default_config_paths()
@@ -220,6 +225,14 @@ def _default_configuration() -> Configuration:
             if path.parent.resolve() != users_folder:
                 require_trust(path, configuration)
             return configuration._replace(found=path)
+    return None
+
+
+def _default_configuration() -> Configuration:
+    from codecall.errors import OptionsError
+
+    if (found := find_configuration()) is not None:
+        return found
     raise OptionsError(
         f"There is no {CONFIG_FILES[0]} here or in the user's configuration folder, and no servers were named",
         code="NO_CONFIGURATION",

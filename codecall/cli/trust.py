@@ -18,6 +18,7 @@ from codecall.files import check_private_file, make_private_folders, write_priva
 
 if TYPE_CHECKING:
     from codecall.gateway.config.load import Configuration
+    from codecall.gateway.config.options import GatewayOptions
 
 
 class TrustRecord(NamedTuple):
@@ -39,7 +40,7 @@ def require_trust(file: Path, configuration: Configuration) -> None:
         return
     state = "is not trusted" if record is None else "has changed since it was trusted"
     raise OptionsError(
-        f"{file} {state}, and decides what is started: {describe_started(configuration)}",
+        f"{file} {state}, and decides what is started: {describe_started(configuration.options)}",
         code="UNTRUSTED_CONFIGURATION",
         hint=f"Look at it; then say `codecall trust {file}`, or name it in the command: --config {file}",
     )
@@ -87,11 +88,11 @@ def trust_records() -> Iterator[TrustRecord]:
         yield TrustRecord(file, "trusted" if same else "changed")
 
 
-def describe_started(configuration: Configuration) -> str:
+def describe_started(options: GatewayOptions) -> str:
     """The servers of a configuration in one line, without secrets."""
     from codecall.gateway.config.names import describe_server
 
-    servers = configuration.options.servers.items()
+    servers = options.servers.items()
     return "; ".join(f"{name}: {describe_server(server)}" for name, server in servers) or "no servers"
 
 

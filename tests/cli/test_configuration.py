@@ -63,6 +63,7 @@ def test_servers_are_added_used_and_removed(cli: CommandLine) -> None:
 )
 def test_what_cannot_be_done_is_said_and_changes_nothing(cli: CommandLine, words: tuple[str, ...], code: str) -> None:
     path = cli.write("codecall.toml", '[servers.shop]\ncommand = "x"\n')
+    assert cli("trust").code == exits.OK
     before = path.read_text()
     ran = cli(*words, "--json") if "--" not in words else cli(words[0], "--json", *words[1:])
     assert ran.json["error"]["code"] in (code, "USAGE")
@@ -86,7 +87,7 @@ def test_headers_of_a_server_are_added_and_secrets_of_them_are_not(cli: CommandL
 
 def test_what_nobody_trusted_is_not_trusted_by_a_change(cli: CommandLine) -> None:
     cli.write("codecall.toml", '[servers.theirs]\ncommand = "x"\n')
-    assert cli("add", "mine", "--", "y").code == exits.OK
+    assert cli("add", "mine", "--config", "codecall.toml", "--", "y").code == exits.OK
     assert cli("tools", "--json").json["error"]["code"] == "UNTRUSTED_CONFIGURATION"
 
 
@@ -121,6 +122,7 @@ def test_init_without_other_clients_writes_a_template(cli: CommandLine) -> None:
 
 def test_clients_get_the_gateway_and_a_backup(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     cli.write("codecall.toml", '[servers.shop]\ncommand = "x"\n')
+    assert cli("trust").code == exits.OK
     other = {"mcpServers": {"git": {"command": "git-mcp"}}, "theme": "dark"}
     file = cli.write("../home/.cursor/mcp.json", json.dumps(other)).resolve()
     file.chmod(0o644)

@@ -175,3 +175,39 @@ def test_a_file_that_others_may_write_cannot_be_trusted(cloned: CommandLine):
     ran = cloned("trust")
     assert ran.code == exits.USAGE
     assert "others may write to" in ran.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("clients", "write", "cursor", "--yes"), ("remove", "evil"), ("add", "mine", "https://example.com/mcp")],
+    ids=repr,
+)
+def test_what_a_folder_has_is_neither_changed_nor_handed_on_unless_trusted(cloned: CommandLine, words: tuple[str, ...]):
+    before = (cloned.folder / "codecall.toml").read_text()
+    assert is_refused(cloned, *words)
+    assert (cloned.folder / "codecall.toml").read_text() == before
+    assert not (cloned.folder.parent / "home" / ".cursor").exists()
+    named = cloned(*words, "--config", "codecall.toml")
+    assert named.code == exits.OK
+    assert is_refused(cloned, "tools")  # by that nobody has trusted it
+    write(cloned, "codecall.toml")
+    assert cloned("trust").code == exits.OK
+    assert cloned(*words).code == exits.OK
+    assert not mark(cloned).exists()
+
+
+def test_the_question_says_what_a_client_will_start(cloned: CommandLine, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("builtins.input", lambda *_: "n")
+    asked = cloned("clients", "write", "cursor", "--config", "codecall.toml", terminal=True)
+    assert f"evil: {sys.executable}" in asked.err.replace("\n", "")
+
+
+@pytest.mark.parametrize("name", ["codecall.toml", "mine.toml"])
+def test_init_starts_nothing_of_a_project_whatever_file_it_writes(cli: CommandLine, name: str):
+    entry = {"command": sys.executable, "args": ["-c", START, str(mark(cli))]}
+    project = cli.write(".mcp.json", json.dumps({"mcpServers": {"evil": entry}}))
+    ran = cli("init", "--yes", "--output", name, "--json")
+    assert ran.code == exits.OK
+    assert not mark(cli).exists()
+    (note,) = [note for note in ran.json["notes"] if f"has the servers of {project}" in note]
+    assert ("codecall trust" in note) is (name == "codecall.toml")

@@ -14,6 +14,7 @@ from codecall.cli.arguments import AsJson, EditedConfig
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
+    from codecall.cli.commands.setup.config_file import EditedFile
     from codecall.cli.output import Output
     from codecall.gateway.config.mcp_clients import Snippet
 
@@ -93,7 +94,7 @@ def _write_all(output: Output, names: list[str], config: Path | None, *, yes: bo
         if before is not None and json.loads(before) == document:
             output.note(f"{snippet.path} has the gateway already")
             continue
-        if not (yes or _confirm(output, snippet)):
+        if not (yes or _confirm(output, snippet, file)):
             output.note(f"{snippet.path} stays as it is")
             continue
         backup = _write(snippet.path, json.dumps(document, indent=2, ensure_ascii=False) + "\n", before)
@@ -135,14 +136,17 @@ def _merged(snippet: Snippet) -> tuple[JsonObject, str | None]:
     return {**known, servers_key: {**listed, **entry[servers_key]}}, before or None
 
 
-def _confirm(output: Output, snippet: Snippet) -> bool:
-    """Show what is written, and ask the person at the terminal."""
+def _confirm(output: Output, snippet: Snippet, file: EditedFile) -> bool:
+    """Show what is written and what is started by it, and ask the person at the terminal."""
     if output.as_json or not (sys.stdin.isatty() and output.err.is_terminal):
         raise CodeCallError("There is nobody to ask whether to write it", code="USAGE", hint="Say --yes.")
     from rich.prompt import Confirm
 
+    from codecall.cli.trust import describe_started
+
     output.note(f"{snippet.path} gets:", "bold")
     output.note(snippet.text, "")
+    output.note(f"The gateway starts what {file.path} says: {describe_started(file.options)}", "")
     return Confirm.ask("Write it?", console=output.err, default=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from codecall.cli.arguments import CONFIG_FILES, default_config_paths
+from codecall.cli.arguments import CONFIG_FILES, find_configuration
 from codecall.errors import CodeCallError, OptionsError
 from codecall.files import write_private_file
 
@@ -28,20 +28,20 @@ def edited_file(named: Path | None) -> EditedFile:
     """The file to change: the one that is named, else the one that counts here, else a new one in this folder.
 
     Raises:
-        CodeCallError: it cannot be read, is wrong, or is not TOML.
+        CodeCallError: it cannot be read, is wrong, or is not TOML; or it was found and not named, and is not trusted.
     """
     from codecall.cli.trust import require_trust
     from codecall.gateway.config.load import read_config
     from codecall.gateway.config.options import GatewayOptions
 
-    existing = [path for path in default_config_paths() if path.is_file()]
-    path = named.expanduser().absolute() if named is not None else (existing or [Path.cwd() / CONFIG_FILES[0]])[0]
+    found = find_configuration() if named is None else None
+    path = (named or (found and found.found) or Path(CONFIG_FILES[0])).expanduser().absolute()
     if path.suffix != ".toml":
         hint = f"Change it with an editor, or write {CONFIG_FILES[0]} with `codecall init --config {path}`."
         raise CodeCallError(f"{path} is not TOML, which is all that commands change", code="CANNOT_WRITE", hint=hint)
     if not path.exists():
         return EditedFile(path, "", GatewayOptions(), is_trusted=True)
-    configuration = read_config(path)
+    configuration = found or read_config(path)
     try:
         require_trust(path, configuration)
         is_trusted = True

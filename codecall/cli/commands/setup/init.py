@@ -176,13 +176,15 @@ def _trust_written(path: Path, clients: list[ClientFiles]) -> list[str]:
     from codecall.errors import OptionsError
     from codecall.gateway.config.load import read_config
 
-    if path.name not in CONFIG_FILES:
-        return []  # counts only where it is named
+    is_found = path.name in CONFIG_FILES  # else it counts only where it is named
+    then = f"then say `codecall trust {path}`" if is_found else "before you use it"
     for file in (file for client in clients if client.client for file in project_files(client.client)):
         try:
             require_trust(file, read_config(file, discovered=True))
         except OptionsError:
-            return [f"{path} has the servers of {file}: look at them, then say `codecall trust {path}`"]
+            return [f"{path} has the servers of {file}: look at them, {then}"]
+    if not is_found:
+        return []
     try:
         trust(path, read_config(path))
     except OSError as failure:

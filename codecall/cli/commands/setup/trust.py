@@ -45,7 +45,7 @@ def trust(
         else:
             configuration = read_config(file, discovered=True)
             trust_file(file, configuration)
-            detail = f"is trusted: {describe_started(configuration)}"
+            detail = f"is trusted: {describe_started(configuration.options)}"
     except OSError as failure:
         raise CodeCallError(f"Cannot record it: {failure.strerror or failure}", code="CANNOT_WRITE") from None
     if as_json:
