@@ -102,6 +102,58 @@ def test_a_removal_leaves_the_rest_as_it_was() -> None:
         '# mine\nname = "x"\n\n[servers.ab]\ncommand = "ab"\n[expose]\nmode = "always"\n'
     )
     assert remove_server('servers = { a = { command = "a" } }\n', "a") is None
+    assert remove_server('[servers.a]\ncommand = "a"\n', "b") is None
+
+
+COMMENTED = """\
+# What we use.
+
+# Of the whole team.
+# Ask ann.
+[servers.git]
+# its program
+command = "git-mcp"
+args = [
+  # verbose
+  "-v",
+]
+# env = { A = "b" }
+
+# [servers.old]
+# command = "old"
+
+# of git, too
+[servers.git.access]
+read_only = true
+[[servers.git.approvals]]
+tools = ["push"]
+# The following is for CRM; keep!
+[servers.crm]
+command = "crm-mcp"
+
+# [servers.last]
+"""
+
+
+def test_a_removal_takes_the_comments_of_the_server_and_leaves_those_of_others() -> None:
+    without_git = """\
+# What we use.
+
+# [servers.old]
+# command = "old"
+
+# The following is for CRM; keep!
+[servers.crm]
+command = "crm-mcp"
+
+# [servers.last]
+"""
+    assert remove_server(COMMENTED, "git") == without_git
+    assert remove_server(without_git, "crm") == (
+        '# What we use.\n\n# [servers.old]\n# command = "old"\n\n# [servers.last]\n'
+    )
+    assert remove_server('# all\n\n[servers.crm]\ncommand = "x"\n', "crm") == "# all\n"
+    assert remove_server('[servers.crm]\ncommand = "x"\n', "crm") == ""
 
 
 def test_init_without_other_clients_writes_a_template(cli: CommandLine) -> None:

@@ -197,7 +197,7 @@ _EXAMPLES: Final = """\
 # openapi = "https://shop.example.com/openapi.json"
 """
 
-_HEADER: Final = re.compile(r"""\s*\[\s*servers\s*\.\s*["']?([A-Za-z][A-Za-z0-9_-]*)["']?\s*(?:\.[^\]]*)?\]""")
+_HEADER: Final = re.compile(r"""\s*\[\[?\s*servers\s*\.\s*["']?([A-Za-z][A-Za-z0-9_-]*)["']?\s*(?:\.[^\]]*)?\]""")
 """The head of a table of one server, or of one within it."""
 
 
@@ -238,19 +238,38 @@ def write_server(name: str, server: AnyServer) -> TomlDocument:
 
 
 def remove_server(text: str, name: str) -> str | None:
-    """The text of a file of ours without the tables of a server; None if something else would change, as where it is
-    written within another table."""
-    kept: list[str] = []
-    within = False
-    for line in text.splitlines(keepends=True):
-        if header := _HEADER.match(line):
-            within = header[1] == name
-        elif line.lstrip().startswith("["):
-            within = False
-        if not within:
-            kept.append(line)
+    """The text of a file of ours without the tables of a server; None if it has none of its own, as where it is
+    written within another table.
+
+    With a table go the comments right above its head and those in it, up to its last key and right below; comments
+    behind a blank line, or right above the head of another table, stay.
+    """
+    lines = text.splitlines(keepends=True)
+    removed: set[int] = set()
+    head: int | None = None
+    """The head of the server's table that is read; None: it is another's."""
+    for number, line in enumerate([*lines, "["]):
+        if not line.lstrip().startswith("["):
+            continue
+        if head is not None:
+            removed.update(_lines_of_table(lines, head, number))
+        header = _HEADER.match(line)
+        head = number if header and header[1] == name else None
     expected = tomllib.loads(text)
-    expected.get("servers", {}).pop(name, None)
+    if name not in expected.get("servers", {}):
+        return None
+    del expected["servers"][name]
+    kept: list[str] = []
+    within_gap = False
+    for number, line in enumerate(lines):
+        is_blank = not line.strip()
+        if number in removed:
+            within_gap = not kept or not kept[-1].strip()
+        elif not (within_gap and is_blank):  # one of the gaps around what is removed goes with it
+            kept.append(line)
+            within_gap = False
+    while within_gap and kept and not kept[-1].strip():
+        kept.pop()
     remaining = "".join(kept)
     try:
         parsed = tomllib.loads(remaining)
@@ -260,6 +279,25 @@ def remove_server(text: str, name: str) -> str | None:
         if not document.get("servers"):
             document.pop("servers", None)
     return remaining if parsed == expected else None
+
+
+def _lines_of_table(lines: Sequence[str], head: int, following: int) -> range:
+    """The lines that belong to the table with its head at `head`, where the next begins at `following`."""
+
+    def is_comment(number: int) -> bool:
+        return lines[number].lstrip().startswith("#")
+
+    start = head
+    while start > 0 and is_comment(start - 1):
+        start -= 1
+    above_next = following
+    while is_comment(above_next - 1):
+        above_next -= 1
+    last = max(number for number in range(head, above_next) if lines[number].strip() and not is_comment(number))
+    end = last + 1
+    while end < above_next and is_comment(end):
+        end += 1
+    return range(start, end)
 
 
 def write_template() -> str:

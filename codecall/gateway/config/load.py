@@ -98,6 +98,8 @@ def _combine(layers: Iterable[ConfigLayer], files: Sequence[Path]) -> Configurat
     seen: dict[str, str] = {}
     notes: list[str] = []
     for layer in ordered:
+        if layer.unused:
+            notes.append(f"{layer.where}: not used here: {', '.join(layer.unused)}")
         for name, entry in layer.servers.items():
             fitted_name = fit_name(name)
             where = f"{layer.where}: {name}"

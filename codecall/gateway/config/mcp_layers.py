@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
+from pydantic.alias_generators import to_snake
+
 from codecall.errors import OptionsError
 from codecall.gateway.config.mcp_clients import Scope
-from codecall.gateway.config.options import GatewayOptions
+from codecall.gateway.config.options import RULES, GatewayOptions
+from codecall.similarity import nearest
 
 _LOCAL, _PROJECT, _USER = range(3)
 
@@ -32,42 +35,91 @@ class ConfigLayer(NamedTuple):
     """Names of servers that are switched off, in this file and in others."""
     disabled_in_project: frozenset[str] = frozenset()
     """The same, only for those of the project's file."""
+    unused: tuple[str, ...] = ()
+    """Keys beside the servers that count for nothing, where the file should hold nothing else."""
 
 
 _FOREIGN_NAMES: Final = frozenset(
     {"claude_desktop_config.json", ".claude.json", ".mcp.json", "mcp.json", "mcp_config.json"}
 )
 _ENTRY_KEYS: Final = frozenset({"command", "url", "httpUrl", "serverUrl"})
+_KEEP_MORE: Final = frozenset({"claude_desktop_config.json", ".claude.json"})
+"""Files in which clients keep much besides servers."""
+_OWN: Final = {*GatewayOptions.names(), *RULES} - {"name", "servers"}
+"""Options by which a file is known for ours: nobody who writes one expects it to be left out."""
 
 
 def find_layers(file: Path, data: Mapping[str, object], folder: Path) -> list[ConfigLayer] | None:
     """The servers in a file of another program; None: it is none of theirs, and so our own.
 
     Raises:
-        OptionsError: a part of it that holds servers is no object.
+        OptionsError: a part of it that holds servers is no object; or options of ours stand beside `mcpServers`.
     """
-    if file.suffix.lower() in (".toml", ".yaml", ".yml") and "mcpServers" not in data:
+    where = str(file)
+    is_only_ours = file.suffix.lower() in (".toml", ".yaml", ".yml")
+    are_servers = data and all(isinstance(entry, dict) and _ENTRY_KEYS & entry.keys() for entry in data.values())
+    if "mcpServers" in data:
+        _refuse_options(where, data, but=("mcpServers", "$schema") if is_only_ours else None)
+    elif is_only_ours or (_own_options(data) and not are_servers):
         return None
     project = _project_of(file)
-    where = str(file)
     scope: Scope = "user" if project is None else "project"
     rank = _USER if project is None else _PROJECT
-    if "mcpServers" in data or "projects" in data or file.name == ".claude.json":
-        top = ConfigLayer(where, rank, _servers(data, "mcpServers", where), scope, project)
+    if "mcpServers" in data or file.name == ".claude.json" or ("projects" in data and "servers" not in data):
+        unused = _unused(file, data, "mcpServers", "projects")
+        top = ConfigLayer(where, rank, _servers(data, "mcpServers", where), scope, project, unused=unused)
         return [*_project_layers(file, data, folder), top]
-    if (source := data.get("source")) is not None and _is_fastmcp(source):
+    if "servers" not in data and _is_fastmcp(data.get("source")):
         return [ConfigLayer(where, rank, {_fastmcp_name(file): _fastmcp_entry(file)}, scope)]
     holder, part = data, ""
-    if isinstance(settings := data.get("mcp"), dict) and "servers" in settings:
+    if "servers" not in data and isinstance(settings := data.get("mcp"), dict) and "servers" in settings:
         holder, part = cast("dict[str, object]", settings), "mcp."
     if part or _is_vscode(file, data):
+        if part:
+            _refuse_options(f"{where}: mcp", holder)
         inputs = _inputs(holder.get("inputs", []), f"{where}: {part}inputs")
-        return [ConfigLayer(where, rank, _servers(holder, "servers", where, part), scope, project, inputs)]
-    if data and all(isinstance(entry, dict) and _ENTRY_KEYS & entry.keys() for entry in data.values()):
+        unused = _unused(file, holder, "servers", "inputs")
+        servers = _servers(holder, "servers", where, part)
+        return [ConfigLayer(where, rank, servers, scope, project, inputs, unused=unused)]
+    if are_servers:
         return [ConfigLayer(where, rank, data, scope, project)]
-    return (
-        [ConfigLayer(where, rank, {}, scope, project)] if file.name in _FOREIGN_NAMES and not _is_ours(data) else None
-    )
+    is_ours = file.name not in _FOREIGN_NAMES or "servers" in data or "name" in data
+    return None if is_ours else [ConfigLayer(where, rank, {}, scope, project, unused=_unused(file, data))]
+
+
+def _own_options(data: Mapping[str, object]) -> list[str]:
+    return [key for key in data if to_snake(key) in _OWN]
+
+
+def _refuse_options(where: str, data: Mapping[str, object], *, but: Sequence[str] | None = None) -> None:
+    """Refuse options of ours where only servers are read, in the form of other programs: rules among them would count
+    for nothing.
+
+    Args:
+        but: the only keys that there may be; None: any other program's.
+    """
+    ours = [key for key in data if key == "servers" and "mcpServers" in data] + _own_options(data)
+    if but is not None:
+        ours = [key for key in data if key not in but]
+    if ours:
+        raise OptionsError(
+            f"{where}: {', '.join(ours)} would count for nothing: of a file in another program's form "
+            "only the servers are read",
+            hint="Write all servers under `servers`, in the gateway's own form; or keep those of the other program in "
+            "a file of their own, and give both files with --config.",
+        )
+
+
+def _unused(file: Path, data: Mapping[str, object], *used: str) -> tuple[str, ...]:
+    """The other keys of a file that should hold servers alone, with the option of ours that each may be meant for."""
+    if file.name in _KEEP_MORE:
+        return ()
+    found: list[str] = []
+    for key in data:
+        if key not in (*used, "$schema"):
+            near = nearest(to_snake(key), _OWN, min_similarity=0.8)
+            found.append(f"{key:.80}" + (f" (did you mean {near[0]}?)" if near else ""))
+    return tuple(found)
 
 
 def _servers(data: Mapping[str, object], key: str, where: str, part: str = "") -> dict[str, object]:
@@ -84,10 +136,6 @@ def _project_of(file: Path) -> str | None:
     if file.name == "mcp.json" and file.parent.name in (".vscode", ".cursor") and file.parent.parent != Path.home():
         return str(file.parent.parent)
     return None
-
-
-def _is_ours(data: Mapping[str, object]) -> bool:
-    return any(name in data for name, field in GatewayOptions.model_fields.items() for name in (name, field.alias))
 
 
 def _is_vscode(file: Path, data: Mapping[str, object]) -> bool:
@@ -127,6 +175,7 @@ def _project_layers(file: Path, data: Mapping[str, object], folder: Path) -> lis
         if isinstance(entry, dict) and "mcpServers" in entry:
             entries_found = cast("dict[str, object]", entry)
             where = f"{file} (project {each})"
+            _refuse_options(where, entries_found)
             return [
                 ConfigLayer(
                     where,

@@ -11,9 +11,11 @@ import shutil
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
+from pydantic.alias_generators import to_snake
+
 from codecall.errors import OptionsError
 from codecall.gateway.config.names import find_started_program, program_stem
-from codecall.gateway.config.options import AnyServer, HttpServer, StdioServer
+from codecall.gateway.config.options import RULES, AnyServer, HttpServer, StdioServer
 from codecall.gateway.config.variables import ABSOLUTE_PATH, escape_references, input_variable
 
 _TRANSPORTS: Final[Mapping[str, str]] = {
@@ -70,10 +72,15 @@ def translate_entry(entry: object, context: EntryContext) -> TranslatedEntry:
     """An entry of `mcpServers` or of VS Code's `servers`.
 
     Raises:
-        OptionsError: a value of it is of the wrong type or out of range.
+        OptionsError: a value of it is of the wrong type or out of range; or it has a rule of ours.
     """
     if not isinstance(entry, dict):
         raise OptionsError(f"{context.where}: an object is needed")
+    if rules := [key for key in cast("dict[str, object]", entry) if to_snake(key) in RULES]:
+        raise OptionsError(
+            f"{context.where}: {', '.join(rules)} would count for nothing in an entry of another program's form",
+            hint="Write the server under `servers`, in the gateway's own form.",
+        )
     fields = {key: value for key, value in cast("dict[str, object]", entry).items() if value is not None}
     missing_inputs: dict[str, None] = {}
     fields = cast("dict[str, object]", _substitute(fields, context, missing_inputs))

@@ -165,6 +165,12 @@ class OpenApiServer(ServerOptions):
 
 AnyServer = StdioServer | HttpServer | OpenApiServer
 
+RULES: Final = frozenset(
+    {*AccessOptions.names(), "access", "approvals", "expose", "code_mode", "per_client"}
+    | {"tools_to_execute", "tools_to_auto_execute"}
+)
+"""Options of a server that say who may use what of it. They are read or refused, wherever they stand."""
+
 
 class ExposeOptions(Options):
     """Whether clients list the servers' tools or CodeCall's four."""

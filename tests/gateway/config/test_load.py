@@ -217,6 +217,64 @@ def test_names_are_made_to_fit(tmp_path: Path):
     assert any("is called My_Server_2 here: My Server! in " in note for note in read.notes)
 
 
+NEVER = {"deny": ["*"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "ignored"),
+    [
+        ("c.json", {"mcpServers": {"git": GIT}, "access": NEVER}, "access"),
+        ("c.json", {"mcpServers": {"git": GIT}, "codecall": {"approvals": "all"}, "rateLimits": {}}, "codecall, rate"),
+        ("c.json", {"mcpServers": {"git": GIT}, "servers": {"git": {**GIT, "access": NEVER}}}, "servers"),
+        ("c.json", {"mcpServers": {"git": GIT}, "approvals": "all"}, "approvals"),
+        ("c.json", {"mcpServers": {"git": {**GIT, "access": NEVER}}}, "git: access"),
+        ("c.json", {"mcpServers": {"git": {**GIT, "readOnly": True}}}, "git: readOnly"),
+        ("c.json", {"servers": {"git": {**GIT, "type": "stdio", "approvals": "all"}}}, "git: approvals"),
+        ("c.json", {"git": {**GIT, "access": NEVER}}, "git: access"),
+        ("settings.json", {"mcp": {"servers": {"git": GIT}, "access": NEVER}}, "mcp: access"),
+        (".mcp.json", {"mcpServers": {"git": GIT}, "access": NEVER}, "access"),
+        ("c.yaml", "mcpServers: {git: {command: x}}\nacces: {deny: ['*']}\n", "acces"),
+        ("c.toml", "[servers.git]\ncommand='x'\nread_only=true\n[mcpServers.x]\ncommand='y'\n", "servers"),
+    ],
+)
+def test_no_rule_of_ours_is_left_out_of_a_file_in_the_form_of_another_program(
+    tmp_path: Path, name: str, content: object, ignored: str
+):
+    with pytest.raises(OptionsError, match=f"{re.escape(name)}: {ignored}.* would count for nothing") as failure:
+        read_config(put(tmp_path / name, content))
+    assert "under `servers`" in (failure.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"servers": {"git": {**GIT, "type": "stdio"}}},
+        {"servers": {"git": GIT}, "inputs": []},
+        {"servers": {"git": GIT}, "projects": {}},
+        {"servers": {"git": GIT}, "mcp": {"servers": {"other": GIT}}},
+        {"servers": {"git": GIT}, "source": {"path": "server.py"}},
+        {"git": GIT},
+    ],
+    ids=" ".join,
+)
+def test_a_file_with_a_rule_of_ours_is_ours_and_holds_nothing_else(tmp_path: Path, more: dict[str, object]):
+    with pytest.raises(OptionsError, match=r"c\.json: .*unknown option"):
+        read_config(put(tmp_path / "c.json", {**more, "access": NEVER}))
+
+
+def test_rules_beside_servers_count_whatever_the_file_is_called(tmp_path: Path):
+    data = {"servers": {"git": GIT}, "access": NEVER}
+    for name in ("mcp.json", ".mcp.json", "claude_desktop_config.json", "c.json"):
+        assert read_config(put(tmp_path / name, data)).options.access.deny == ("*",)
+
+
+def test_what_else_stands_beside_servers_is_said(tmp_path: Path):
+    file = put(tmp_path / "any.json", {"mcpServers": {"git": GIT}, "theme": "dark", "acces": NEVER})
+    assert read_config(file).notes == (f"{file}: not used here: theme, acces (did you mean access?)",)
+    typed = {"servers": {"git": {**GIT, "type": "stdio"}}, "vm": {"preset": "secure"}}
+    assert read_config(put(file, typed)).notes == (f"{file}: not used here: vm",)
+
+
 TOML = f"""
 name = "shop"
 cache_dir = "cache"

@@ -61,8 +61,9 @@ def save_edit(file: EditedFile, text: str) -> None:
 
     try:
         write_private_file(file.path, text)
+        configuration = read_config(file.path)
         if file.is_trusted:
-            trust(file.path, read_config(file.path))
+            trust(file.path, configuration)
     except OSError as failure:
         raise CodeCallError(f"Cannot write {file.path}: {failure.strerror}", code="CANNOT_WRITE") from None
     except OptionsError:

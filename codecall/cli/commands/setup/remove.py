@@ -18,7 +18,7 @@ def remove(
     config: EditedConfig = None,
     as_json: AsJson = False,
 ) -> int:
-    """Take a server out of the configuration. The rest of the file stays as it is, comments included."""
+    """Take a server out of the configuration, with the comments on it. The rest of the file stays as it is."""
     from codecall.cli.commands.setup.config_file import edited_file, save_edit
     from codecall.cli.output import Output
     from codecall.gateway.config.codecall_toml import remove_server
@@ -31,7 +31,7 @@ def remove(
     text = remove_server(file.text, name)
     if text is None:
         hint = f"Take {name} out of {file.path} with an editor."
-        raise CodeCallError(f"{name} is written within another table", code="CANNOT_WRITE", hint=hint)
+        raise CodeCallError(f"{name} has no table [servers.{name}] of its own", code="CANNOT_WRITE", hint=hint)
     save_edit(file, text)
     if as_json:
         output.document({"path": str(file.path), "removed": name})
