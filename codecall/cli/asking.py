@@ -11,12 +11,12 @@ from typing import Any, Final, cast
 import anyio
 import anyio.to_thread
 from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
-from rich.prompt import Prompt
 from rich.text import Text
 
 from codecall.approvals.asking import NO_ELICITATION
 from codecall.approvals.request import MAX_GRANTED_CALLS, ApprovalRequest, Decision
 from codecall.cli.output import Output, ProgressLine, escape_unprintable, json_text
+from codecall.cli.prompts import Prompt
 from codecall.errors import DEFAULT_HINTS
 from codecall.globs import Patterns
 

@@ -70,11 +70,18 @@ def on_terminal(
 
 
 def typed_at_terminal(
-    command: Sequence[str], keys: Sequence[str], prompt: str, folder: Path, environment: Mapping[str, str]
+    command: Sequence[str],
+    keys: Sequence[str],
+    prompt: str,
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    ahead: str = "",
 ) -> tuple[int, str]:
     """The exit code of a command, and what it shows on a terminal of 80 columns where somebody types these keys, each
-    when it asks with this prompt."""
+    when it asks with this prompt, and some `ahead` of its start."""
     leader, follower = pty.openpty()
+    os.write(leader, ahead.encode())
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 80, 0, 0))
     attach = "import fcntl, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); from codecall.cli import main; "
     words = [sys.executable, "-c", f"{attach}main()", *command]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
 import tomllib
@@ -14,6 +15,7 @@ from codecall.cli import exit_codes as exits
 from codecall.cli.client_files import find_clients, merge_servers
 from codecall.cli.commands.setup.doctor import cache_check
 from tests.cli.conftest import CommandLine
+from tests.cli.terminal import typed_at_terminal
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -80,6 +82,12 @@ def test_init_asks_on_a_terminal(clients: CommandLine, monkeypatch: pytest.Monke
     assert (clients.folder / "codecall.toml").exists() is (answer == "y")
     assert "github: npx" in ran.err
     assert TOKEN not in ran.out + ran.err
+
+
+def test_nothing_typed_before_init_asks_answers_it(clients: CommandLine):
+    ended, shown = typed_at_terminal(["init"], ["n\n"], "(y)", clients.folder, dict(os.environ), ahead="y\n")
+    assert ended == exits.FAILED, shown
+    assert "nothing was written" in shown
 
 
 def test_init_prints_what_it_would_write(clients: CommandLine):

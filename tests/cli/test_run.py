@@ -130,6 +130,16 @@ def test_ctrl_c_and_ctrl_d_at_a_question_make_no_call(asked: CommandLine, keys: 
     assert "may have taken effect" not in shown
 
 
+def test_what_was_typed_before_a_question_is_shown_does_not_answer_it(asked: CommandLine):
+    # The second line is typed with the first answer, which is read alone.
+    ended, shown = typed_at_terminal(
+        ["run", "a.js"], ["y\ny\n", "n\n"], "(no)", asked.folder, dict(os.environ), ahead="yes\nall\n"
+    )
+    assert ended == exits.FAILED, shown
+    assert shown.count("Allow it?") == 2
+    assert "1 tool call had completed and is not undone: shop_send." in " ".join(shown.split())
+
+
 def test_calls_that_nobody_can_be_asked_for_are_allowed_by_name(asked: CommandLine):
     refused = asked("run", "a.js")
     assert refused.code == exits.FAILED

@@ -140,7 +140,7 @@ def _confirm(output: Output, snippet: Snippet, file: EditedFile) -> bool:
     """Show what is written and what is started by it, and ask the person at the terminal."""
     if output.as_json or not (sys.stdin.isatty() and output.err.is_terminal):
         raise CodeCallError("There is nobody to ask whether to write it", code="USAGE", hint="Say --yes.")
-    from rich.prompt import Confirm
+    from codecall.cli.prompts import Confirm
 
     from codecall.cli.trust import describe_started
 

@@ -146,7 +146,7 @@ def _confirm(output: Output, path: Path) -> bool:
         raise CodeCallError(
             "There is nobody to ask whether to write it", code="USAGE", hint="Say --yes, or --dry-run to see it first."
         )
-    from rich.prompt import Confirm
+    from codecall.cli.prompts import Confirm
 
     return Confirm.ask(f"Write {path}?", console=output.err, default=True)
 
