@@ -62,6 +62,10 @@ def parse_part(handle: str, part: Mapping[str, object]) -> PartSpec:
     try:
         spec = msgspec.convert(part, PartSpec)
     except msgspec.ValidationError as failure:
+        if "at" in part and not isinstance(at := part["at"], (str, type(None))):
+            first = at[0] if isinstance(at, list) and at and isinstance(at[0], str) else "name"
+            example = f"(await getResult(handle, {{at: {quoted(first)}}}))…"
+            _refuse(handle, f"`at` takes the name of one member as text, no path: go on in what it gives, {example}")
         _refuse(handle, f"{failure} (known: at, from, count, page)")
     numbers = {"from": (spec.start, 0), "count": (spec.count, 0), "page": (spec.page, 1)}
     for name, (number, least) in numbers.items():

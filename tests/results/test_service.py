@@ -188,6 +188,11 @@ async def test_members_of_an_object() -> None:
         ("{ from: 0 }", "it is no array whose items can be counted; it has total (3 characters), rows (500 items)"),
         ("{ at: 'users' }", "it has no member 'users' that can be read by itself; it has total"),
         ("{ at: 'rows.0.id' }", "that can be read by itself (`at` is the name of one member, no path); it has total"),
+        (
+            "{ at: ['rows', 'id'] }",
+            "`at` takes the name of one member as text, no path: go on in what it gives",
+        ),
+        ("{ at: 3 }", "`at` takes the name of one member as text"),
         ("{ at: 'total', from: 0 }", "it is no array whose items can be counted"),
     ],
 )

@@ -197,6 +197,7 @@ SYNTAX_MESSAGES: Final = (
         "Write a backslash before what has a meaning of its own in a regular expression, such as brackets and `/`.",
     ),
     (r"Unexpected end of input", "Something is left open: close every bracket, string and template."),
+    (r"Illegal newline after throw", "A line break ends `throw`: begin what is thrown on the same line."),
     (
         r"Illegal (?:break|continue)|Undefined label",
         "`break` and `continue` stand in loops; the function of `forEach` is left by `return`.",

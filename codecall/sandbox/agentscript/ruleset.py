@@ -14,6 +14,9 @@ from codecall.sandbox.agentscript.policy import GLOBALS, MEMBERS, NODES, VARIANT
 _MAX_LISTED = 12
 """Most members a hint lists; for longer lists there is the documentation."""
 
+_VALUES = frozenset({"undefined", "NaN", "Infinity"})
+"""Globals that are no misspelling of names in which they stand as a word: `undefinedVar` is not `undefined`."""
+
 _MAX_SHOWN = 100
 """Most characters of a name that a message shows."""
 
@@ -88,7 +91,8 @@ def name_hint(name: str, declared: Iterable[str], ruleset: RuleSet) -> str:
 
 def closest_known_name(name: str, declared: Iterable[str], ruleset: RuleSet) -> str | None:
     """The declared or global name most similar to `name`, if one is similar enough."""
-    return closest_name(name, [*declared, *ruleset.globals])
+    values = {value for value in _VALUES if value.lower() in name.lower() and len(name) > len(value) + 1}
+    return closest_name(name, [*declared, *(ruleset.globals - values)])
 
 
 def closest_name(name: str, candidates: Iterable[str], *, cutoff: float = 0.75) -> str | None:

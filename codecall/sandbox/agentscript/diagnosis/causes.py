@@ -93,8 +93,27 @@ def missing_value(context: FailureContext, match: MessageMatch) -> HintFields | 
 
 def unknown_tool(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """A property is read from what `getTool` gives of a tool that does not exist."""
-    fields = missing_value(context, match)
-    return fields if fields is not None and fields["what"].startswith("getTool(") else None
+    for node in _member_nodes(context, match["member"]):
+        if (call := _get_tool_call(context, node.object)) is not None:
+            return {"what": context.text(call), **message_fields(context, match)}
+    return None
+
+
+def unknown_tool_destructured(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """What `getTool` gives of a tool that does not exist is destructured."""
+    for value, _, path in _declaration_patterns(context):
+        if not path and (call := _get_tool_call(context, value)) is not None:
+            return {"what": context.text(call), **message_fields(context, match)}
+    return None
+
+
+def _get_tool_call(context: FailureContext, value: Node) -> Node | None:
+    """The call of `getTool` that an expression's value comes from."""
+    values = [value]
+    if value.type == "Identifier" and context.dataflow is not None:
+        values = context.dataflow.values_of(value)
+    calls = [item.argument if item.type == "AwaitExpression" else item for item in values]
+    return next((call for call in calls if call.type == "CallExpression" and _callee_name(call) == "getTool"), None)
 
 
 _EMPTY: Final[Mapping[str, str]] = {"push": "[]", "unshift": "[]", "add": "new Set()", "set": "new Map()"}

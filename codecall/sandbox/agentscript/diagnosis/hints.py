@@ -50,6 +50,8 @@ _READS = r"TypeError: cannot (?:read|set) property '(?!Symbol\.)(?P<member>.*)' 
 _CONVERTS = r"TypeError: Cannot convert undefined or null to object"
 _CALLS = r"TypeError: not a (?:function|constructor)"
 _ITERATES = r"TypeError: (?:value is not iterable|cannot read property 'Symbol\.\w*terator' of (?:undefined|null))"
+NO_TEXT_FORM: Final = "an object has no form as a text or number"
+"""The message for an object without a `toString` or `valueOf` that is a function; the engine's own is `toPrimitive`."""
 _AWAIT = "Write `await` in front of it: `const value = await callTool(…)`"
 
 HINT_RULES: Final[tuple[HintRule, ...]] = (
@@ -130,6 +132,13 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         "`{what}` is {nothing}: {make}.",
         "const groups = {}; for (const key of ['a']) { groups[key].push(1); }",
         causes.missing_collection,
+    ),
+    _rule(
+        "description of no tool, destructured",
+        _CONVERTS,
+        "`{what}` is undefined: no tool is called so. `Object.keys(tools)` gives the names of those there are.",
+        "const { inputSchema } = getTool('nothing at all'); return inputSchema",
+        causes.unknown_tool_destructured,
     ),
     _rule(
         "description of no tool",
@@ -242,6 +251,13 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
     ),
     # Numbers and texts
     _rule(
+        "no text form",
+        rf"TypeError: {re.escape(NO_TEXT_FORM)}",
+        "An object is used as a text or a number here, and its `toString` or `valueOf` is data, or not there: pick the "
+        "member that is meant, or write `JSON.stringify(x)`.",
+        "const x = { toString: 1 }; return `${x}`",
+    ),
+    _rule(
         "bigint and number",
         r"TypeError: (?:cannot (?:convert (?:to )?BigInt|mix BigInt|convert bigint)|bigint argument with unary).*",
         "Numbers and BigInts do not mix, and integers beyond 2^53 are BigInts here, to keep every digit: convert one "
@@ -292,6 +308,20 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         r"TypeError: callTool\('(?:call|callTool|call_tool|use|run|invoke|execute)', …\) needs an object as input",
         "Call a tool by its own name: `await callTool('name', {{ … }})`, or `await tools['name']({{ … }})`.",
         "await tools.call('users', {})",
+    ),
+    _rule(
+        "part of a result that is no object",
+        r"TypeError: getResult\('.*', …\) needs an object as input",
+        "The second argument says which part, as an object: `{{ at: 'rows' }}` for one member, "
+        "`{{ from: 0, count: 100 }}` for items of a list, `{{ page: 1 }}` for a page of its text. Without "
+        "it all of the result is read.",
+        "await getResult('res_1', 1)",
+    ),
+    _rule(
+        "arguments of a prompt that are no object",
+        r"TypeError: getPrompt\('.*', …\) needs an object as input",
+        "Give the arguments of the prompt as one object, by their names: `getPrompt('name', {{ topic: 'x' }})`.",
+        "await getPrompt('name', 'x')",
     ),
     _rule(
         "input that is no object",
@@ -384,7 +414,8 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
     _rule(
         "input with a function",
         r"TypeError: The input of .* has what JSON cannot hold: ",
-        "An input is plain data: call the function and pass what it gives, or leave the property out.",
+        "An input is plain data: call a function and pass what it gives, write a text in place of a symbol, or leave "
+        "the property out.",
         "await callTool('echo', { now: () => 1 })",
     ),
     _rule(

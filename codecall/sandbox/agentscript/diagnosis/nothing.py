@@ -7,6 +7,7 @@ script then. What a warning says of an answer has been looked up in that answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, pairwise
 from typing import Final
 
 from codecall.sandbox.agentscript.analysis.reachability import sole_function
@@ -17,13 +18,19 @@ from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, with_dataf
 from codecall.sandbox.agentscript.diagnosis.report import NO_VALUE, Ending
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.mistakes import COMMENT_WITH_LINES, ESCAPED_LINES
+from codecall.sandbox.agentscript.parser.mistakes import COMMENT_WITH_LINES, ESCAPED_LINES, RETURN_AND_LINE
 from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, PREFIX_LENGTH, key_name, member_name, span
 
 _NOTHING: Final = "Nothing was returned: "
 
 _CERTAIN: Final = (" Did you mean", " The list is", " It is a list", " The content stays")
 """How suggestions begin that leave no doubt that a property was meant to have a value."""
+
+_NO_JSON: Final = {
+    "function": "the value of the script is a function; call it, and return what it gives.",
+    "symbol": "the value of the script is a symbol, for which JSON has no form; return a text in its place.",
+}
+"""Why there is no value, by the kind of what was returned."""
 
 _MAPS: Final = frozenset({"map", "flatMap", "from", "__safe_parallel", "all"})
 """Functions whose result has an item for each value of a callback."""
@@ -32,6 +39,9 @@ _NEVER_UNDEFINED: Final = frozenset(
     {"Literal", "TemplateLiteral", "ObjectExpression", "ArrayExpression", "BinaryExpression", "NewExpression"}
 )
 """Types of expressions that always have a value."""
+
+_VALUES: Final = frozenset({"ExpressionStatement", "BlockStatement"})
+"""Types of statements as which a value is read that stands alone; an object is read as a block."""
 
 _MAX_CHAIN: Final = 8
 """Most parts of a chain, as `r?.users?.[0]?.name` is, that are looked at."""
@@ -75,8 +85,8 @@ def nothing_returned(program: InstrumentedScript, calls: CallHistory, ending: En
 
 def _without_search(program: InstrumentedScript, calls: CallHistory, ending: Ending) -> str | None:
     """Why there is no value, where the script need not be parsed again for it."""
-    if ending.kind == "function":
-        return "the value of the script is a function; call it, and return what it gives."
+    if ending.kind in _NO_JSON:
+        return _NO_JSON[ending.kind]
     if program.form != "statements" or program.ending.returns:
         return None
     if not program.script.strip():
@@ -106,6 +116,8 @@ class _Search:
     def missing_value(self) -> str | None:
         """Why the script has no value."""
         values = self._values_of_script()
+        if (reason := self._ended_return(None)) is not None:
+            return reason
         for value in values:
             if (reason := self._reason(value)) is not None:
                 return reason
@@ -156,8 +168,11 @@ class _Search:
         returns = [
             node for node in self._dataflow.nodes if node.type == "ReturnStatement" and node.argument is not None
         ]
-        within = {id(node): self._dataflow.enclosing(span(node)[0] - PREFIX_LENGTH, *FUNCTIONS) for node in returns}
-        return [node.argument for node in returns if next(iter(within[id(node)]), None) is function]
+        return [node.argument for node in returns if self._function_of(node) is function]
+
+    def _function_of(self, node: Node) -> Node | None:
+        """The innermost function that holds a node; None at top level."""
+        return next(iter(self._dataflow.enclosing(span(node)[0] - PREFIX_LENGTH, *FUNCTIONS)), None)
 
     def _reason(self, value: Node, depth: int = 0) -> str | None:
         """Why this expression is undefined, where more can be said than that."""
@@ -176,7 +191,25 @@ class _Search:
                 return f"{self._named(value)} gives no value. If one matters, end with `return value`."
         return None
 
+    def _ended_return(self, function: Node | None) -> str | None:
+        """Which `return` of a function, None for the script, a line break ends before its value."""
+        blocks: list[list[Node]] = [node.body for node in self._dataflow.nodes if node.type == "BlockStatement"]
+        for first, second in chain.from_iterable(map(pairwise, (self._dataflow.statements, *blocks))):
+            if self._is_ended_return(first, second) and self._function_of(first) is function:
+                line = self._line(first)
+                return f"a line break ends `return` on line {line}: begin its value on the same line, `return (…)`."
+        return None
+
+    def _is_ended_return(self, statement: Node, following: Node) -> bool:
+        if statement.type != "ReturnStatement" or following.type not in _VALUES:
+            return False
+        start = span(statement)[0] - PREFIX_LENGTH
+        between = self._program.script[start : span(following)[0] - PREFIX_LENGTH]
+        return statement.argument is None and RETURN_AND_LINE.fullmatch(between) is not None
+
     def _reason_of_function(self, function: Node, depth: int = 1) -> str | None:
+        if (reason := self._ended_return(function)) is not None:
+            return reason
         values = self._values_of(function)
         if not values:
             return f"the function on line {self._line(function)} has no `return` that gives a value."

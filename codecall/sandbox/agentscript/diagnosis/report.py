@@ -12,7 +12,7 @@ from codecall.sandbox.agentscript.diagnosis import causes
 from codecall.sandbox.agentscript.diagnosis.calls import CallHistory
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, with_dataflow
-from codecall.sandbox.agentscript.diagnosis.hints import NOT_AN_ERROR_HINT, hint_for
+from codecall.sandbox.agentscript.diagnosis.hints import NO_TEXT_FORM, NOT_AN_ERROR_HINT, hint_for
 from codecall.sandbox.agentscript.foreign_words import message_hint
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.wire import Failure, Limits
@@ -89,6 +89,8 @@ class FailureReport:
     def thrown_failure(self, error: ThrownError) -> Failure:
         """The failure of a script that threw `error`."""
         position = self._position(error.stack)
+        if (error.name, error.message) == ("TypeError", "toPrimitive"):
+            error = msgspec.structs.replace(error, message=NO_TEXT_FORM)
         if error.kind == "tool":
             entry = self._calls.open_calls.get(error.call or 0)
             failure = Failure(status="tool_error", code="TOOL", call=error.call)

@@ -33,11 +33,19 @@ NOT_CLOSED_AT_END: Final = "The `{opened}` at {place}, or one inside it, is not 
 PERHAPS_OPEN: Final = (
     "A comma or an operator is missing before this place, or `{closing}` for the `{opened}` at {place}."
 )
+ENDED_RETURN: Final = "A line break ends `return`: begin its value on the same line, `return { … }`."
 TEMPLATE: Final = "The template that begins at {place} is not closed: a backtick is missing."
 """Hints, with what was found and where."""
 
 COMMENT_WITH_LINES: Final = re.compile(r"//[^\n]*\\n")
 """A comment that goes on over a line end in another spelling, and with it what should be code."""
+
+RETURN_AND_LINE: Final = re.compile(
+    r"return(?:[^\S\n]|/\*(?:[^*\n]|\*(?!/))*+\*/)*+(?://[^\n]*+)?\n(?:\s|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+\(?"
+)
+"""A `return` that a line break ends, up to what stands behind it."""
+
+_RETURN_OF_OBJECT: Final = re.compile(r"\b" + RETURN_AND_LINE.pattern + r"\{[^{};]*\Z")
 
 _QUOTES: Final = "“”„‟‘’‚‛«»‹›´"
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}", "`": "`"}
@@ -65,10 +73,10 @@ def hint_at(script: str, offset: int, message: str) -> str | None:
         return SHORTENED.format(found=found if found == "…" else "...")
     if script.startswith("..", offset) or script.startswith("..", max(0, offset - 1)):
         return TWO_DOTS
-    before = script[max(0, offset - 2) : offset]
+    before = script[max(0, offset - 1_000) : offset]
     if message.startswith("Unexpected identifier") and before.endswith(("'", '"')):
         return QUOTE_INSIDE
-    return None
+    return ENDED_RETURN if found == ":" and _RETURN_OF_OBJECT.search(before) is not None else None
 
 
 def bracket_hint(script: str, offset: int, message: str) -> str | None:

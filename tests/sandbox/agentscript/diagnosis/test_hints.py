@@ -139,6 +139,42 @@ async def test_a_name_of_the_script_is_nearer_than_another_language(enclave: Enc
     assert "Did you mean `inputs_`" in (await fails(enclave, "const inputs_ = 1; return inputs"))["hint"]
 
 
+@pytest.mark.parametrize(("name", "near"), [("undefinedVar", False), ("isUndefined", False), ("undefind", True)])
+async def test_a_name_with_the_word_undefined_in_it_is_no_misspelling_of_it(
+    name: str, near: bool, enclave: Enclave
+) -> None:
+    assert ("`undefined`" in (await fails(enclave, f"return {name} + 1"))["hint"]) is near
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "return (await getTool('nothing')).inputSchema",
+        "const tool = await getTool('nothing');\nreturn tool.inputSchema",
+        "const { inputSchema } = await getTool('nothing'); return inputSchema",
+    ],
+)
+async def test_what_is_read_from_a_tool_that_there_is_not_says_so(script: str, enclave: Enclave) -> None:
+    hint = (await fails(enclave, script))["hint"]
+    assert hint.startswith("`getTool('nothing')` is undefined: no tool is called so.")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "return 'a' + x",
+        "return [x].join()",
+        "return x * 2",
+        "return `${Object.create(null)}`",
+        "const o = {}; o[x] = 1",
+    ],
+)
+async def test_an_object_whose_to_string_is_data_says_so(script: str, enclave: Enclave) -> None:
+    error = await fails(enclave, f"const x = await callTool('echo', {{ toString: 'x', valueOf: 1 }}); {script}")
+    assert error["message"] == hints.NO_TEXT_FORM
+    assert "`toString` or `valueOf` is data" in error["hint"]
+
+
 @pytest.mark.parametrize("method", foreign_words.METHODS)
 async def test_a_method_from_elsewhere_is_said_to_be_one(method: str, enclave: Enclave) -> None:
     hint = (await fails(enclave, f"const o = {{}}; return o.{method}(1)"))["hint"]
@@ -182,7 +218,8 @@ MESSAGE_PROBES = (
     ("Unexpected (?:identifier", "const a = {b: 1\nconst c = 2"),
     ("Invalid regular", "return /(/.test('a')"),
     ("end of input", "if (true)"),
-    ("Illegal", "[1].forEach((x) => { continue; })"),
+    ("Illegal newline", "throw\nnew Error('x')"),
+    ("Illegal (?:break", "[1].forEach((x) => { continue; })"),
     ("Invalid (?:left", "if (f() = 1) {}"),
 )
 
@@ -209,6 +246,7 @@ async def test_what_the_parser_says_has_a_way_out(row: tuple[str, str], enclave:
         ("const a = [1, …];", "`…` stands for something left out: write the script in full."),
         ("if (true) { ... }", "`...` stands for something left out: write the script in full."),
         ("return 'it's'", mistakes.QUOTE_INSIDE),
+        ("return\n  { a: 1, b: 2 }", mistakes.ENDED_RETURN),
         ("return [..'abc']", mistakes.TWO_DOTS),
         ("const x = {..a}", mistakes.TWO_DOTS),
         ("return a..b", mistakes.TWO_DOTS),

@@ -67,6 +67,26 @@ def answer(name: str, arguments: dict[str, object]) -> object:
             f"Nothing was returned: `r.user` on line 2 is undefined: {SHAPE} Did you mean `r.users`?",
         ),
         (
+            "const r = await callTool('users');\nreturn\n  r.users",
+            "Nothing was returned: a line break ends `return` on line 2: "
+            "begin its value on the same line, `return (…)`.",
+        ),
+        (
+            "const main = async () => { return // the users\n  { users: await callTool('users') }\n};\nreturn main()",
+            "Nothing was returned: a line break ends `return` on line 1: "
+            "begin its value on the same line, `return (…)`.",
+        ),
+        ("return; 5", "Nothing was returned: no `return` that gives a value was reached."),
+        (
+            "if (1 > 2) return\nawait callTool('users')",
+            "Nothing was returned: no `return` that gives a value was reached.",
+        ),
+        (
+            "return Symbol('x')",
+            "Nothing was returned: the value of the script is a symbol, for which JSON has no form; "
+            "return a text in its place.",
+        ),
+        (
             "return getTool('user')",
             "Nothing was returned: `getTool('user')` on line 1 is undefined: the script may call no tool of that name.",
         ),
