@@ -124,6 +124,8 @@ class FailureTranslator:
             return None
         if isinstance(failure, PromptError) and (problems := shallow_problems(arguments or {}, entry.input_schema)):
             return self.from_preflight(problems, entry)
+        if isinstance(failure, (ValidationError, PydanticValidationError)):
+            return self.from_validation(failure, entry, arguments)
         for kind, translate in BY_EXCEPTION_TYPE:
             if isinstance(failure, kind):
                 return translate(self, failure, entry)
@@ -183,12 +185,14 @@ class FailureTranslator:
         details = {"requiredScopes": scopes} if scopes else None
         return self._error(entry, message, AccessDeniedError, details=details)
 
-    def from_validation(self, failure: Exception, entry: CatalogEntry) -> ToolCallError:
+    def from_validation(
+        self, failure: Exception, entry: CatalogEntry, arguments: Mapping[str, object] | None = None
+    ) -> ToolCallError:
         """The error of a call whose arguments the tool's validation refuses."""
         cause = failure if isinstance(failure, PydanticValidationError) else failure.__cause__
         if not isinstance(cause, PydanticValidationError):
             return self._error(entry, f"{failure} {describe_parameters(entry.input_schema)}", InvalidInputError)
-        return self.from_preflight(problems_from_pydantic(cause, entry.input_schema), entry)
+        return self.from_preflight(problems_from_pydantic(cause, arguments, entry.input_schema), entry)
 
     def from_preflight(self, problems: Sequence[Problem], entry: CatalogEntry) -> ToolCallError:
         """The error of a call whose arguments do not fit: `problems` says why, before or after the call."""
@@ -305,8 +309,6 @@ class FailureTranslator:
 BY_EXCEPTION_TYPE: Final[tuple[tuple[type[Exception], Callable[..., ToolCallError]], ...]] = (
     (RateLimitRefused, FailureTranslator.from_rate_rule),
     (AuthorizationError, FailureTranslator.from_authorization),
-    (ValidationError, FailureTranslator.from_validation),
-    (PydanticValidationError, FailureTranslator.from_validation),
     (MCPError, FailureTranslator.from_mcp_error),
     (ToolError, FailureTranslator.from_component_error),
     (ResourceError, FailureTranslator.from_component_error),

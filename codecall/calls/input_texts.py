@@ -12,6 +12,7 @@ import msgspec
 from codecall.jsonio.decode import read_json
 from codecall.redaction.clean import well_formed
 from codecall.schema.comparison import find_violations, violation_problems
+from codecall.schema.locations import located_problems
 from codecall.schema.validation import MAX_FIELDS, Problem, add_overflow_note, make_problem, parameter_names
 
 MAX_TEXT_CHARS: Final = 16_384
@@ -51,7 +52,7 @@ def problems_from_text(text: str, arguments: Mapping[str, object], schema: dict[
         return None
     said = text[claim.end() :].strip()
     known = {*arguments, *parameter_names(schema)}
-    found = _pydantic_problems(said, known, schema)
+    found = _pydantic_problems(said, known, arguments, schema)
     if found is None:
         found = _zod_problems(said, None if claim[1] else known, schema)
     if found or not claim[1]:
@@ -61,11 +62,13 @@ def problems_from_text(text: str, arguments: Mapping[str, object], schema: dict[
     return fields or [make_problem([], said[:300] or "The server refused it", schema)]
 
 
-def _pydantic_problems(text: str, known: set[str], schema: dict[str, object]) -> list[Problem] | None:
+def _pydantic_problems(
+    text: str, known: set[str], arguments: Mapping[str, object], schema: dict[str, object]
+) -> list[Problem] | None:
     head = _PYDANTIC_HEAD.match(text)
     if head is None:
         return None
-    problems: list[Problem] = []
+    errors: list[tuple[list[str], str]] = []
     field: str | None = None
     for line in without_links(text[head.end() - 1 :]).splitlines():
         if line and not line.startswith(" "):
@@ -73,11 +76,9 @@ def _pydantic_problems(text: str, known: set[str], schema: dict[str, object]) ->
                 return None
             field = line
         elif field is not None and line.startswith("  "):
-            problems.append(
-                make_problem(field.split("."), line.strip().rpartition(" [type=")[0] or line.strip(), schema)
-            )
+            errors.append((field.split("."), line.strip().rpartition(" [type=")[0] or line.strip()))
             field = None
-    return add_overflow_note(problems[:MAX_FIELDS], len(problems)) if problems else None
+    return located_problems(errors, arguments or None, schema) if errors else None
 
 
 def _zod_problems(text: str, known: set[str] | None, schema: dict[str, object]) -> list[Problem] | None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
-from codecall.schema.model import resolve
+from codecall.schema.model import property_schemas, resolve
 from codecall.similarity import nearest
 
 JsonObject = dict[str, object]
@@ -22,6 +22,18 @@ MAX_CHOICES: Final = 12
 """Values of one enumeration that are listed; it says how many more there are."""
 
 MAX_CHOICE_CHARS: Final = 60
+
+MAX_ALTERNATIVES: Final = 50
+"""Alternatives of one field that are looked at."""
+
+MAX_FORM_MEMBERS: Final = 6
+"""Members of one alternative that are named; it says how many more there are."""
+
+MAX_FORMS_CHARS: Final = 500
+"""Characters of the alternatives of one field that are objects; longer ones are `object`."""
+
+MAX_FORM_CHOICES: Final = 3
+"""Values of a member that an alternative spells out."""
 
 Problem = dict[str, str]
 """One bad field: `field`, `message`, and `expected` where the schema says what."""
@@ -104,14 +116,13 @@ def add_overflow_note(problems: list[Problem], total: int) -> list[Problem]:
     return problems
 
 
-def make_problem(path: Sequence[str], message: str, schema: JsonObject) -> Problem:
-    """What is wrong with the field at `path`, and what `schema` expects there."""
+def make_problem(path: Sequence[str], message: str, schema: JsonObject, expected: JsonObject | None = None) -> Problem:
+    """What is wrong with the field at `path`, and what `schema`, or the schema `expected`, wants there."""
     entry = {"field": ".".join(path) or "input", "message": message}
     if near := _similar_parameter(path, schema):
         entry["message"] = f"{message}; did you mean '{near}'?"
-    expected = _expected(path, schema)
-    if expected:
-        entry["expected"] = expected
+    if words := _wanted(expected, schema) if expected is not None else _expected(path, schema):
+        entry["expected"] = words
     return entry
 
 
@@ -137,22 +148,61 @@ def _expected(path: Sequence[str], schema: JsonObject) -> str:
         if not isinstance(below, dict):
             return ""
         place = cast("JsonObject", below)
-    place = resolve(place, schema)
-    choices = _choices(place, schema)
-    if choices:
+    return _wanted(place, schema)
+
+
+def _wanted(field: JsonObject, schema: JsonObject) -> str:
+    """What a field has to be, in words."""
+    field = resolve(field, schema)
+    if choices := _choices(field, schema):
         return f"one of {_join_values(choices, ', ')}"
-    named = _types(place, schema)
-    return " or ".join(named)
+    return " or ".join(_types(field, schema))
 
 
-def _types(field: JsonObject, schema: JsonObject) -> list[str]:
+def type_words(field: JsonObject, schema: JsonObject) -> str:
+    """An alternative in words: its type, an object by its members."""
+    form = _form(field, schema)
+    return (form if len(form) <= MAX_FORMS_CHARS else "") or " | ".join(_types(field, schema)) or "any"
+
+
+def _types(field: JsonObject, schema: JsonObject, levels: int = 2) -> list[str]:
     kind = field.get("type")
     if isinstance(kind, str):
         return [_type_name(kind, field, schema)]
     if isinstance(kind, list):
         return [_type_name(str(item), field, schema) for item in cast("list[object]", kind)]
-    named = [name for item in _members(field, schema) if "anyOf" not in item for name in _types(item, schema)]
-    return list(dict.fromkeys(named))
+    members = alternatives(field, schema) if levels else []
+    several = sum(item.get("type") != "null" for item in members) > 1
+    forms = [_form(item, schema) if several else "" for item in members]
+    if sum(map(len, forms)) > MAX_FORMS_CHARS:
+        forms = [""] * len(members)
+    named = [
+        said
+        for item, form in zip(members, forms, strict=True)
+        for said in ([form] if form else _types(item, schema, levels - 1))
+    ]
+    named = list(dict.fromkeys(named))
+    if len(named) > MAX_CHOICES:
+        named[MAX_CHOICES:] = [f"… {len(named) - MAX_CHOICES} more"]
+    return named
+
+
+def _form(field: JsonObject, schema: JsonObject) -> str:
+    """An object by the names of its members, those first that can have few values; empty for what has none."""
+    properties = {name: resolve(_object(each), schema) for name, each in property_schemas(field).items()}
+    if not properties:
+        return ""
+    required = field.get("required")
+    needed = cast("list[object]", required) if isinstance(required, list) else []
+    choices = {name: _choices(each, schema)[: MAX_FORM_CHOICES + 1] for name, each in properties.items()}
+    told = {name: values for name, values in choices.items() if 0 < len(values) <= MAX_FORM_CHOICES}
+    said: list[str] = []
+    for name in sorted(properties, key=lambda name: (name not in told, name not in needed))[:MAX_FORM_MEMBERS]:
+        values = f": {_join_values(told[name], ' | ')}" if name in told else ""
+        said.append(f"{name}{'' if name in needed else '?'}{values}")
+    if len(properties) > len(said):
+        said.append(f"… {len(properties) - len(said)} more")
+    return f"{{{', '.join(said)}}}"
 
 
 _FORMATS: Final[Mapping[object, str]] = {
@@ -179,19 +229,20 @@ def _choices(field: JsonObject, schema: JsonObject) -> list[object]:
     if isinstance(choices, list):
         return cast("list[object]", choices)
     found: list[object] = []
-    for item in _members(field, schema):
+    for item in alternatives(field, schema):
         nothing: list[object] = [None] if item.get("type") == "null" else []
-        some = nothing or ([] if "anyOf" in item else _choices(item, schema))
+        some = nothing or ([] if item.keys() & {"anyOf", "oneOf"} else _choices(item, schema))
         if not some:
             return []
         found += some
     return found
 
 
-def _members(field: JsonObject, schema: JsonObject) -> list[JsonObject]:
+def alternatives(field: JsonObject | None, schema: JsonObject) -> list[JsonObject]:
     """The alternatives of a field."""
-    either = field.get("anyOf")
-    items = cast("list[object]", either)[:MAX_CHOICES] if isinstance(either, list) else []
+    stated = field or {}
+    either = stated.get("anyOf", stated.get("oneOf"))
+    items = cast("list[object]", either)[:MAX_ALTERNATIVES] if isinstance(either, list) else []
     return [resolve(_object(item), schema) for item in items]
 
 

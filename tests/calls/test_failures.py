@@ -64,7 +64,7 @@ def test_pydantic_problems_name_path_message_and_expectation() -> None:
         note: str | None
 
     failure = failing(Deal, stage=1, owner="x", tags=["a", 2], note="")
-    problems = {item["field"]: item for item in problems_from_pydantic(failure, SCHEMA)}
+    problems = {item["field"]: item for item in problems_from_pydantic(failure, None, SCHEMA)}
     assert problems["stage"]["expected"] == "one of 'open', 'won'"
     assert problems["owner"]["expected"] == "integer"
     assert problems["tags.1"] == {
@@ -72,14 +72,14 @@ def test_pydantic_problems_name_path_message_and_expectation() -> None:
         "message": "Input should be a valid string",
         "expected": "string",
     }
-    assert "expected" not in problems_from_pydantic(failing(Deal), {})[0]
+    assert "expected" not in problems_from_pydantic(failing(Deal), None, {})[0]
 
 
 def test_many_problems_are_counted() -> None:
     class Deal(BaseModel):
         tags: list[int]
 
-    problems = problems_from_pydantic(failing(Deal, tags=["x"] * 50), SCHEMA)
+    problems = problems_from_pydantic(failing(Deal, tags=["x"] * 50), None, SCHEMA)
     assert len(problems) == MAX_FIELDS + 1
     assert problems[-1]["message"] == f"and {50 - MAX_FIELDS} more bad fields"
 
@@ -123,11 +123,11 @@ def test_very_many_errors_are_counted_not_read() -> None:
     class Numbers(BaseModel):
         values: list[int]
 
-    few = problems_from_pydantic(failing(Numbers, values=["x"] * MAX_READ_ERRORS), {})
+    few = problems_from_pydantic(failing(Numbers, values=["x"] * MAX_READ_ERRORS), None, {})
     assert few[-1] == {"field": "…", "message": f"and {MAX_READ_ERRORS - MAX_FIELDS} more bad fields"}
     failure = failing(Numbers, values=["x"] * 50_000)
-    assert python_steps(lambda: problems_from_pydantic(failure, {})) < 100
-    many = problems_from_pydantic(failure, {})
+    assert python_steps(lambda: problems_from_pydantic(failure, None, {})) < 100
+    many = problems_from_pydantic(failure, None, {})
     assert many == [{"field": "input", "message": "50,000 values are not valid"}]
 
 
