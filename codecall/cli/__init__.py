@@ -5,12 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from pathlib import Path
 
 
 def main() -> None:
     """Run the command line of this process, and end it with the exit code."""
     # FastMCP reads it when it is imported: settings of whatever folder a command is used in, such as where tokens are.
     os.environ.setdefault("FASTMCP_ENV_FILE", os.devnull)
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started the command
+            setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115 - open to the end
     try:
         if sys.argv[1:2] == ["serve"]:
             # What is imported from here on stays: looking through it for garbage takes a sixth of the time that

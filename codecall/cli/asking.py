@@ -4,7 +4,6 @@ composite tools ask."""
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
@@ -16,7 +15,7 @@ from rich.text import Text
 from codecall.approvals.asking import NO_ELICITATION
 from codecall.approvals.request import MAX_GRANTED_CALLS, ApprovalRequest, Decision
 from codecall.cli.output import Output, ProgressLine, escape_unprintable, json_text
-from codecall.cli.prompts import Prompt
+from codecall.cli.prompts import Prompt, somebody_is_there
 from codecall.errors import DEFAULT_HINTS
 from codecall.globs import Patterns
 
@@ -64,7 +63,7 @@ class TerminalPerson:
     @property
     def is_there(self) -> bool:
         """Whether there is somebody to ask."""
-        return not self._output.as_json and sys.stdin.isatty() and self._output.err.is_terminal
+        return somebody_is_there(self._output)
 
     async def approve(self, request: ApprovalRequest) -> Decision | None:
         """The decision about one call, as `ApprovalOptions.approver` gives it; None where there is nobody to ask."""

@@ -298,6 +298,16 @@ def telling_what_was_done(recorder: TraceRecorder, undecided: Sequence[str] = ()
         raise
 
 
+@contextmanager
+def telling_if_interrupted(done: str) -> Generator[None]:
+    """Within this context the error of an interrupt says what the command has done."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _done.append(done)
+        raise
+
+
 def take_done() -> str:
     """What the command had done; empty if there is nothing to say."""
     sentences = " ".join(filter(None, _done))

@@ -147,6 +147,24 @@ def test_a_real_process_answers_a_pipe_and_survives_its_reader(loaded_python: Lo
     assert (broken_pipe.returncode, broken_pipe.stderr) == (exits.NO_READER, b"")
 
 
+@pytest.mark.parametrize(
+    ("words", "closed", "code", "said"),
+    [
+        ("init", "<&-", exits.USAGE, "error: USAGE: There is nobody to ask"),
+        ("run - --server http://127.0.0.1:1", "<&-", exits.OK, ""),
+        ("presets", "<&- >&-", exits.OK, ""),
+        ("presets nosuch", "<&- >&- 2>&-", exits.USAGE, ""),
+    ],
+)
+def test_streams_may_be_closed(tmp_path: Path, words: str, closed: str, code: int, said: str):
+    command = f"exec {sys.executable} -m codecall.cli {words} {closed}"
+    result = subprocess.run(
+        ["sh", "-c", command], stderr=subprocess.PIPE, text=True, cwd=tmp_path, timeout=60, check=False
+    )
+    assert (result.returncode, result.stderr.startswith(said)) == (code, True), result
+    assert "BUG" not in result.stderr
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 def test_a_full_disk_is_an_error(loaded_python: LoadedPython):
     with Path("/dev/full").open("wb") as full:

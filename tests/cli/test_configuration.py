@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 import sys
 import tomllib
@@ -13,6 +14,7 @@ import pytest
 from codecall.cli import exit_codes as exits
 from codecall.gateway.config.codecall_toml import remove_server
 from tests.cli.conftest import LISTED, CommandLine
+from tests.cli.terminal import typed_at_terminal
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -180,6 +182,8 @@ def test_clients_get_the_gateway_and_a_backup(cli: CommandLine, monkeypatch: pyt
     file.chmod(0o644)
     assert cli("clients").rows == [["Cursor", "1 server", "no", str(file)]]
     assert cli("clients", "write", "--json").json["error"]["code"] == "USAGE"
+    ended, shown = typed_at_terminal(["clients", "write"], ["\x04"], "(y)", cli.folder, dict(os.environ))
+    assert (ended, " ".join(shown.split()).endswith(f"{file} stays as it is")) == (exits.FAILED, True), shown
     monkeypatch.setattr("builtins.input", lambda *_: "n")
     assert cli("clients", "write", terminal=True).code == exits.FAILED
     assert json.loads(file.read_text()) == other

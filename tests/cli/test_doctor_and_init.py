@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -88,6 +89,39 @@ def test_nothing_typed_before_init_asks_answers_it(clients: CommandLine):
     ended, shown = typed_at_terminal(["init"], ["n\n"], "(y)", clients.folder, dict(os.environ), ahead="y\n")
     assert ended == exits.FAILED, shown
     assert "nothing was written" in shown
+
+
+@pytest.mark.parametrize(
+    ("key", "code", "said"),
+    [("\x03", exits.INTERRUPTED, "INTERRUPTED: Interrupted"), ("\x04", exits.FAILED, "nothing was written")],
+    ids=["ctrl-c", "ctrl-d"],
+)
+def test_ctrl_c_and_ctrl_d_at_the_question_of_init_write_nothing(cli: CommandLine, key: str, code: int, said: str):
+    ended, shown = typed_at_terminal(["init"], [key], "(y)", cli.folder, dict(os.environ))
+    assert (ended, said in shown.splitlines()[-1]) == (code, True), shown
+    assert not (cli.folder / "codecall.toml").exists()
+
+
+INTERRUPTING = "import os, signal, sys; os.kill(os.getppid(), signal.SIGINT); sys.stdin.read()"
+
+
+@pytest.mark.parametrize("option", [["--json"], []])
+def test_who_interrupts_init_while_it_asks_servers_is_told_what_was_written(cli: CommandLine, option: list[str]):
+    entry = {"command": sys.executable, "args": ["-c", INTERRUPTING], "env": {"A_TOKEN": TOKEN}}
+    cli.write("../home/.cursor/mcp.json", json.dumps({"mcpServers": {"slow": entry}}))
+    words = [sys.executable, "-m", "codecall.cli", "init", "--yes", *option]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, "A_TOKEN": TOKEN})
+    assert ended.returncode == exits.INTERRUPTED, ended
+    path = cli.folder / "codecall.toml"
+    assert path.exists()
+    hint = f"{path} is written; `codecall tools --all` says which tools are hidden."
+    if option:
+        assert json.loads(ended.stdout)["error"]["hint"] == hint
+        return
+    assert ended.stderr.endswith(f"hint: {hint}\n")
+    assert f"wrote {path}" in ended.stderr
+    assert "In place of … write the value: A_TOKEN" in ended.stderr
+    assert str(path) in json.loads(ended.stdout.partition("\n")[2])["mcpServers"]["codecall"]["args"]
 
 
 def test_init_prints_what_it_would_write(clients: CommandLine):

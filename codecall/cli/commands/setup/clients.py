@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -138,16 +137,13 @@ def _merged(snippet: Snippet) -> tuple[JsonObject, str | None]:
 
 def _confirm(output: Output, snippet: Snippet, file: EditedFile) -> bool:
     """Show what is written and what is started by it, and ask the person at the terminal."""
-    if output.as_json or not (sys.stdin.isatty() and output.err.is_terminal):
-        raise CodeCallError("There is nobody to ask whether to write it", code="USAGE", hint="Say --yes.")
-    from codecall.cli.prompts import Confirm
-
+    from codecall.cli.prompts import confirm
     from codecall.cli.trust import describe_started
 
     output.note(f"{snippet.path} gets:", "bold")
     output.note(snippet.text, "")
     output.note(f"The gateway starts what {file.path} says: {describe_started(file.options)}", "")
-    return Confirm.ask("Write it?", console=output.err, default=True)
+    return confirm(output, "Write it?", hint="Say --yes.")
 
 
 def _write(path: Path, text: str, before: str | None) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 
-async def init(
+def init(
     *,
     from_: Annotated[
         tuple[str, ...], Parameter(name="--from", negative="", help="Only these clients. Repeatable.")
@@ -49,7 +50,8 @@ async def init(
     """
     from codecall.cli.client_files import merge_servers
     from codecall.cli.hidden import print_hidden
-    from codecall.cli.output import Output
+    from codecall.cli.output import Output, telling_if_interrupted
+    from codecall.cli.prompts import confirm
     from codecall.gateway.config.codecall_toml import TomlDocument, write_template, write_toml
 
     output = Output(as_json=as_json)
@@ -70,7 +72,7 @@ async def init(
     if dry_run:
         if not as_json:
             output.text(configuration.text)
-    elif yes or _confirm(output, path):
+    elif yes or confirm(output, f"Write {path}?", hint="Say --yes, or --dry-run to see it first."):
         _write(path, configuration.text)
     else:
         output.note("nothing was written")
@@ -80,17 +82,20 @@ async def init(
     snippets = gateway_snippets([client.client for client in users if client.client], path, configuration.text)
     untrusted = [] if dry_run else _trust_written(path, clients)
     notes = [*merged.notes, *configuration.notes, *untrusted]
+    if not as_json:  # before servers are asked, which may take long and be interrupted
+        _print_next_steps(output, path, snippets, notes, variables, dry_run=dry_run)
     hidden: list[HiddenTools] | None = None
+    unknown: list[str] = []
     if merged.options.servers and not (
         dry_run or no_start or untrusted
     ):  # servers that somebody else may have written are not started
-        hidden, unknown = await _hidden(output, merged)
-        notes += unknown
+        with telling_if_interrupted(f"{path} is written; `codecall tools --all` says which tools are hidden."):
+            hidden, unknown = asyncio.run(_hidden(output, merged))
     if as_json:
-        document = _document(path, configuration, merged, snippets, notes, dry_run=dry_run)
+        document = _document(path, configuration, merged, snippets, [*notes, *unknown], dry_run=dry_run)
         output.document(document | ({} if hidden is None else {"hidden": [each.as_dict() for each in hidden]}))
     else:
-        _print_next_steps(output, path, snippets, notes, variables, dry_run=dry_run)
+        _print_notes(output, unknown)
         print_hidden(output, hidden or ())
     return exits.OK
 
@@ -138,17 +143,6 @@ def _nothing_found(clients: list[ClientFiles]) -> CodeCallError:
         code="NOTHING_FOUND",
         hint=f"Looked for {paths}. `codecall init` alone writes a template.",
     )
-
-
-def _confirm(output: Output, path: Path) -> bool:
-    """Ask the person at the terminal whether to write the file."""
-    if output.as_json or not (sys.stdin.isatty() and output.err.is_terminal):
-        raise CodeCallError(
-            "There is nobody to ask whether to write it", code="USAGE", hint="Say --yes, or --dry-run to see it first."
-        )
-    from codecall.cli.prompts import Confirm
-
-    return Confirm.ask(f"Write {path}?", console=output.err, default=True)
 
 
 def _write(path: Path, text: str) -> None:
@@ -262,14 +256,18 @@ def _print_servers(output: Output, clients: list[ClientFiles], merged: MergedSer
                 output.note(f"  {name}: {describe_server(server)}", "")
 
 
+def _print_notes(output: Output, notes: Sequence[str]) -> None:
+    for note in notes:
+        output.note(note, "yellow")
+
+
 def _print_next_steps(
     output: Output, path: Path, snippets: list[Snippet], notes: list[str], variables: list[str], *, dry_run: bool
 ) -> None:
     from codecall.cli.layout import break_command
     from codecall.gateway.config.mcp_clients import TITLES
 
-    for note in notes:
-        output.note(note, "yellow")
+    _print_notes(output, notes)
     if dry_run:
         return
     output.note(f"wrote {path}; codecall doctor tries it", "green")
