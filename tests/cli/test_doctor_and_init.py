@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from codecall.cli import exit_codes as exits
-from codecall.cli.client_files import find_clients, merge_servers
+from codecall.cli.commands.setup.client_files import find_clients, merge_servers
 from codecall.cli.commands.setup.doctor import cache_check
 from tests.cli.conftest import CommandLine
 from tests.cli.terminal import typed_at_terminal

@@ -33,7 +33,7 @@ def clients(
 
     Each file is shown and asked for before it is written, and what it was before is kept beside it.
     """
-    from codecall.cli.client_files import find_clients
+    from codecall.cli.commands.setup.client_files import find_clients
     from codecall.cli.output import Column, Output, count_of
     from codecall.gateway.config.mcp_clients import TITLES, parse_client
 

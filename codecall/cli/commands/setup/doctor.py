@@ -18,7 +18,7 @@ from codecall.cli import exit_codes as exits
 from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, PresetName, ServerArguments
 
 if TYPE_CHECKING:
-    from codecall.cli.client_files import ClientFiles
+    from codecall.cli.commands.setup.client_files import ClientFiles
     from codecall.cli.output import Output, ProgressLine
     from codecall.errors import CodeCallError
     from codecall.gateway.config.load import Configuration
@@ -335,7 +335,7 @@ def _server_check(
 
 def client_checks() -> Iterator[Check]:
     """Check each client that has a configuration: whether it uses the gateway, and which servers it has besides."""
-    from codecall.cli.client_files import find_clients
+    from codecall.cli.commands.setup.client_files import find_clients
 
     clients = list(find_clients())
     if not clients:

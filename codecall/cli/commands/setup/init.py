@@ -15,7 +15,7 @@ from codecall.cli.arguments import CONFIG_FILES, AsJson, project_files
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
-    from codecall.cli.client_files import ClientFiles, MergedServers
+    from codecall.cli.commands.setup.client_files import ClientFiles, MergedServers
     from codecall.cli.hidden import HiddenTools
     from codecall.cli.output import Output
     from codecall.gateway.config.codecall_toml import TomlDocument
@@ -48,7 +48,7 @@ def init(
 
     Secrets are not copied: they become ${NAME}, and what to export is printed.
     """
-    from codecall.cli.client_files import merge_servers
+    from codecall.cli.commands.setup.client_files import merge_servers
     from codecall.cli.hidden import print_hidden
     from codecall.cli.output import Output, telling_if_interrupted
     from codecall.cli.prompts import confirm
@@ -121,7 +121,7 @@ async def _hidden(output: Output, merged: MergedServers) -> tuple[list[HiddenToo
 
 def _select_clients(names: tuple[str, ...], files: tuple[Path, ...]) -> list[ClientFiles]:
     """The clients and files that were named; all clients if nothing was."""
-    from codecall.cli.client_files import find_clients, read_client_file
+    from codecall.cli.commands.setup.client_files import find_clients, read_client_file
     from codecall.gateway.config.mcp_clients import parse_client
 
     selected = [parse_client(name) for name in names]
