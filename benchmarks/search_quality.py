@@ -4,8 +4,8 @@
                                         [--json]
 
 FOLDER holds `<set>.dev.jsonl` (`{query, relevant: [tool names]}`) and `<set>.tools.jsonl` (`{name, description,
-inputSchema?, server?}`). Each query is searched over the tools of its set, by scikit-learn's TF-IDF as it comes, by the
-index of FastMCP's own BM25 search, and by each strategy of ours that is installed.
+inputSchema?, outputSchema?, server?}`). Each query is searched over the tools of its set, by scikit-learn's TF-IDF as
+it comes, by the index of FastMCP's own BM25 search, and by each strategy of ours that is installed.
 
 - recall@5: relevant tools among the first five / min(relevant, 5). nDCG@10: binary gain. In percent; macro: the mean
   over the sets, each set counting once; in brackets the 95 % bootstrap interval of the macro.
@@ -147,6 +147,7 @@ def load(folder: Path, only: Sequence[str]) -> list[QuerySet]:
                 app_id=tool.get("server") or "",
                 description=tool.get("description") or "",
                 input_schema=tool.get("inputSchema") or {},
+                output_schema=tool.get("outputSchema"),
             )
             for tool in _lines(folder / f"{catalog}.tools.jsonl")
         ]
@@ -180,6 +181,7 @@ def untuned(file: Path) -> list[QuerySet]:
                     app_id=tool["server"],
                     description=_TOLD_USE.sub(" ", description),
                     input_schema=tool.get("inputSchema") or {},
+                    output_schema=tool.get("outputSchema"),
                 )
             )
         queries = [Query(query, frozenset({name})) for query, name in sorted(relevant.items())]
@@ -352,6 +354,7 @@ ABLATION = {
     "without the name's share": LexicalWeights(name=0),
     "name counts as any word": LexicalWeights(fields=FieldWeights(name=1)),
     "without values of parameters": LexicalWeights(fields=FieldWeights(choices=0)),
+    "without what a result holds": LexicalWeights(fields=FieldWeights(results=0)),
     "without parts of requests": LexicalWeights(request_parts=0),
     "padding counts in full": LexicalWeights(padding=1),
     "numbers count in full": LexicalWeights(number=1),
@@ -364,7 +367,7 @@ ABLATION = {
         request_parts=0,
         padding=1,
         number=1,
-        fields=FieldWeights(name=1, choices=0),
+        fields=FieldWeights(name=1, choices=0, results=0),
     ),
 }
 

@@ -201,6 +201,8 @@ class FieldWeights(NamedTuple):
     name: float = 3.0
     text: float = 1.0
     """Title, description, app, tags, names and descriptions of parameters, descriptions of the author's examples."""
+    results: float = 0.5
+    """Names and descriptions of what a result holds."""
     choices: float = 0.3
     """Values of enumerations."""
 
@@ -324,6 +326,11 @@ def _texts(entry: CatalogEntry, fields: FieldWeights) -> Iterator[tuple[str, flo
         yield text, fields.text
     for example in entry.examples:
         yield example.description, fields.text
+    if fields.results and entry.output_schema:
+        # As a property, since a result may be a list, and its own description says what it is.
+        held = _parameters({"properties": {"": entry.output_schema}}, MAX_SCHEMA_DEPTH + 1)
+        for text in _parameter_texts(islice(held, MAX_TEXT_CHARS // TEXT_OVERHEAD)):
+            yield text, fields.results
     if fields.choices:
         for text in _enum_texts(parameters):
             yield text, fields.choices

@@ -43,6 +43,23 @@ def test_words_count_by_where_they_stand() -> None:
     assert document.spelling == {"users": 4, "list": 4, "a": 1}
 
 
+@pytest.mark.parametrize("as_list", [False, True], ids=["an object", "a list"])
+def test_what_a_result_holds_is_read(as_list: bool) -> None:
+    schema: dict[str, object] = {
+        "description": "A walnut",
+        "properties": {"kumquat": {"description": "Its sweetness", "enum": ["tart"]}},
+    }
+    words = document_from_entry(entry(output_schema={"items": schema} if as_list else schema)).words
+
+    expected = {"kumquat": DEFAULT_FIELD_WEIGHTS.results, "sweetness": DEFAULT_FIELD_WEIGHTS.results}
+    if not as_list:
+        expected["walnut"] = DEFAULT_FIELD_WEIGHTS.results
+    assert {word: words.get(word) for word in ("walnut", "kumquat", "sweetness", "tart")} == {
+        "walnut": None,
+        "tart": None,
+    } | expected
+
+
 def test_choices_can_be_left_out() -> None:
     schema = {"properties": {"size": {"enum": ["tiny"]}}}
 
@@ -97,6 +114,7 @@ HARMFUL = [
     pytest.param({"input_schema": {"properties": {"p": {"enum": ["x" * 100_000] * 50}}}}, id="long choices"),
     pytest.param({"examples": (Example("e" * 1_000, ""),) * 10_000}, id="many examples"),
     pytest.param({"input_schema": endless()}, id="in circles"),
+    pytest.param({"output_schema": endless()}, id="a result in circles"),
     pytest.param({"input_schema": deep()}, id="deeply nested"),
 ]
 
