@@ -236,7 +236,7 @@ def weighted(weights: LexicalWeights, *, intents: bool = True) -> Make:
             found: list[Ranked] = []
             for query in queries:
                 plain = ranker.scores(view, query)
-                scores = np.round(ranker.prefer_asked(view, query, plain) if intents else plain, 4).tolist()
+                scores = np.round(ranker.prefer_intended(view, query, plain) if intents else plain, 4).tolist()
                 order = sorted(range(len(tools)), key=lambda i: (-scores[i], tools[i].name))[:10]
                 found.append([(tools[i].name, scores[i]) for i in order if scores[i] > 0])
             return found

@@ -46,7 +46,7 @@ from codecall.sandbox.agentscript.engine.realm import Realm
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_script
-from codecall.sandbox.agentscript.validator.names import ask_nobody, no_namespaces
+from codecall.sandbox.agentscript.validator.names import no_host, no_namespaces
 from codecall.sandbox.enclave import LimitsCache
 from codecall.sandbox.worker.startup import warm_up
 
@@ -101,13 +101,13 @@ def worker_stages(script: str, rounds: int) -> dict[str, float]:
     used: list[Realm] = []
 
     def build_engine() -> None:
-        fresh.append(Realm(limits, ask_nobody, lambda: 0.0))
+        fresh.append(Realm(limits, no_host, lambda: 0.0))
 
     def run_script() -> None:
         realm = fresh.pop()
         realm.start(program, context=None)
         while realm.outcome is None:
-            realm.resume([answer(call) for call in realm.take_calls(wire.CALLS_BUDGET)])
+            realm.resume([answer(call) for call in realm.drain_calls(wire.CALLS_BUDGET)])
         used.append(realm)
 
     def instrument_script() -> None:

@@ -68,7 +68,7 @@ class Options(BaseModel):
             raise OptionsError(_explain(cls, failure, where, show_values)) from None
 
 
-def given_options(function: Callable[..., object], values: Mapping[str, object]) -> dict[str, object]:
+def passed_options(function: Callable[..., object], values: Mapping[str, object]) -> dict[str, object]:
     """Returns the keyword arguments in `values` that differ from their defaults in the signature of `function`.
 
     The model has the same defaults for the others, unless they are set in their wire spelling.

@@ -46,7 +46,7 @@ from codecall.meta_tools.runtime import (
     create_search_index,
 )
 from codecall.meta_tools.starlark.script import describe_script_tool
-from codecall.option_base import given_options, merge_options
+from codecall.option_base import merge_options, passed_options
 from codecall.options import (
     AuditOptions,
     DirectCalls,
@@ -254,7 +254,7 @@ class CodeCallPlugin(CatalogTransform):
                 where search is to use a model, and it or its libraries are not installed; the hint says what to do.
         """
         values = {name: value for name, value in locals().items() if name not in ("cls", "options", "wire_spelling")}
-        keywords = {**given_options(cls.init, values), **wire_spelling}
+        keywords = {**passed_options(cls.init, values), **wire_spelling}
         built = PluginOptions.build(**merge_options(options, keywords, call="CodeCallPlugin.init"))
         return cls(built.model_copy(update={"embedding": resolve_strategy(built.embedding)}))
 
@@ -517,7 +517,7 @@ class CodeCallPlugin(CatalogTransform):
                 continue
             if tool.name in own:
                 continue
-            if reach.is_shown(tool, app_of) or (for_scripts and self._is_usable(tool, app_of)):
+            if reach.is_visible_to_clients(tool, app_of) or (for_scripts and self._is_usable(tool, app_of)):
                 shown.append(tool)
         return shown
 

@@ -129,23 +129,23 @@ class Quota:
 
 
 class NoFreeSlot(Exception):  # noqa: N818 - internal signal, named for what happened
-    """There is no place for one more; the text says why."""
+    """There is no slot for one more; the text says why."""
 
 
 class SlotPool:
-    """Places for runs that wait for an answer. However many one owner takes, as many are left for others; a single
-    place is for whoever comes first.
+    """Slots for runs that wait for an answer. However many one owner has, as many stay free for others; a single slot
+    is for whoever comes first.
 
     Args:
-        most: How many there are.
+        size: How many there are.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._taken = Quota()
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._in_use = Quota()
 
-    def take(self, owner: str, *, alone: bool) -> Reservation:
-        """One place, until it is left.
+    def acquire(self, owner: str, *, alone: bool) -> Reservation:
+        """One slot, until it is released.
 
         Args:
             owner: Whose it is.
@@ -154,15 +154,15 @@ class SlotPool:
         Raises:
             NoFreeSlot: there is none.
         """
-        own, free = self._taken.owned_by(owner), self._most - self._taken.total
+        own, free = self._in_use.owned_by(owner), self._size - self._in_use.total
         if free <= 0:
-            raise NoFreeSlot(f"{self._most} runs wait for an answer already")
+            raise NoFreeSlot(f"{self._size} runs wait for an answer already")
         if own >= free and not alone:
             raise NoFreeSlot(
                 f"{own} runs of this caller wait for an answer already, and the last {free} places are for others"
             )
-        return self._taken.reserve(owner, None, 1)
+        return self._in_use.reserve(owner, None, 1)
 
-    def leave(self, place: Reservation) -> None:
-        """Give a place back; again is nothing."""
-        self._taken.shrink(place, 0)
+    def release(self, slot: Reservation) -> None:
+        """Make a slot free; again is nothing."""
+        self._in_use.shrink(slot, 0)

@@ -29,7 +29,6 @@ SOFT_LINES = 400
 LONG: dict[str, str] = {
     "codecall.sandbox.agentscript.diagnosis.causes": "the causes that hints are about, one after the other",
     "codecall.sandbox.enclave": "the enclave and the runs that it has in flight",
-    "codecall.approvals.rounds": "the calls that wait for requests, from their questions to who goes on with them",
     "codecall.resume.replay": "the memory of one run: what it answers, what it writes, and what it refuses to repeat",
     "codecall.calls.blocks": "the blocks of one run: kept, looked up, and put into inputs for tools and for persons",
     "codecall.gateway.upstream.relay": "all that a server sends besides answers, and whom it may reach",

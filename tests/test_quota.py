@@ -54,21 +54,21 @@ def test_however_many_places_one_owner_takes_as_many_are_left_for_others():
         places = SlotPool(most)
         taken = max(1, (most + 1) // 2)
         for _ in range(taken):
-            places.take("ann", alone=False)
+            places.acquire("ann", alone=False)
         with pytest.raises(NoFreeSlot):
-            places.take("ann", alone=False)
-        others = [places.take(f"other {number}", alone=False) for number in range(most - taken)]
+            places.acquire("ann", alone=False)
+        others = [places.acquire(f"other {number}", alone=False) for number in range(most - taken)]
         with pytest.raises(NoFreeSlot, match=f"^{most} runs wait"):
-            places.take("bob", alone=True)
+            places.acquire("bob", alone=True)
         for place in others:
-            places.leave(place)
-            places.leave(place)
+            places.release(place)
+            places.release(place)
         assert (most > 1) == bool(others)
 
 
 def test_an_owner_without_others_takes_all_places():
     places = SlotPool(3)
     for _ in range(3):
-        places.take("ann", alone=True)
+        places.acquire("ann", alone=True)
     with pytest.raises(NoFreeSlot):
-        places.take("ann", alone=True)
+        places.acquire("ann", alone=True)

@@ -246,7 +246,7 @@ def bounds() -> str:
         ("tool calls performed at once", dispatch.MAX_CALLS_IN_FLIGHT, "the rest wait"),
         (
             "inputs held for tools, and answers held for a worker",
-            f"{dispatch.MAX_HELD_BYTES >> 20} MiB each",
+            f"{dispatch.MAX_BUFFERED_BYTES >> 20} MiB each",
             "no new turn, no new call",
         ),
         ("questions about tools", f"{preflight.MAX_QUESTIONS:,}", "`MESSAGE_FLOOD`"),

@@ -138,7 +138,7 @@ class Channel(Protocol):
         """
         ...
 
-    async def go_on(self) -> None:
+    async def continue_here(self) -> None:
         """Return once the run goes on here and nowhere else; it ends if another instance has gone on with it."""
         ...
 
@@ -194,7 +194,7 @@ class RequestChannel:
         except MCPError as failure:
             raise Unanswered(f"the client refused the question: {failure.error.message}") from None
 
-    async def go_on(self) -> None:
+    async def continue_here(self) -> None:
         """No other instance knows of it."""
 
     def recorded(self, run_id: str, memory: CallMemory, *, has_worker: bool) -> None:
@@ -303,7 +303,7 @@ def can_sample(context: Context) -> bool:
     return capabilities is not None and capabilities.sampling is not None
 
 
-def can_be_asked(context: Context) -> bool:
+def can_answer_requests(context: Context) -> bool:
     """Whether the client of a request says that it answers anything."""
     if context.is_background_task or context.request_context is None:
         return False

@@ -122,7 +122,7 @@ class Grants:
         """The grants of a caller for a tool."""
         return [*self._by_tool.get((key.caller, key.tool), {}).values()]
 
-    def take(self, key: GrantKey, call: CallInput, *, ahead: bool = True) -> Grant | None:
+    def use(self, key: GrantKey, call: CallInput, *, ahead: bool = True) -> Grant | None:
         """Use a grant for one call: the grant, or None if there is none for it.
 
         Args:

@@ -102,7 +102,7 @@ class WaitingRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return any(question.expires <= now() for question in self.questions)
 
 
-class GivenAnswers:
+class EarlierAnswers:
     """The answers to questions that another instance has asked. They count once the script has come as far as there.
 
     Args:
@@ -143,12 +143,12 @@ class GivenAnswers:
         self._denied.remove(identity)
         return True
 
-    def arrive(self, asked: Iterable[str]) -> bool:
+    def arrive(self, identities: Iterable[str]) -> bool:
         """Note that all branches of the script wait for these questions; whether they did so there."""
-        self._arrived = Counter(asked) == Counter(self._pending)
+        self._arrived = Counter(identities) == Counter(self._pending)
         return self._arrived
 
-    def take(self, identity: str) -> ElicitResult | None:
+    def pop(self, identity: str) -> ElicitResult | None:
         """The answer to a question, once; None if there is none."""
         answers = self._answers.get(identity)
         return answers.pop(0) if answers else None
@@ -171,15 +171,15 @@ class WaitingRuns:
         self._store = CheckedStore(store, COLLECTION, REQUEST_TIMEOUT_S)
         # Not all stores can; without it nobody knows who goes on.
         self._delete = cast("Callable[..., Awaitable[bool]] | None", getattr(store, "delete", None))
-        self.kept_s = wait_s + SLACK_S
+        self.retention_s = wait_s + SLACK_S
         """Seconds for which a run is kept."""
 
-    async def keep(self, run: WaitingRun) -> bool:
+    async def share(self, run: WaitingRun) -> bool:
         """Let any instance go on with a run; whether one can."""
         if self._delete is None:
             return False
         try:
-            await self._store.put(run.state, msgspec.to_builtins(run), self.kept_s)
+            await self._store.put(run.state, msgspec.to_builtins(run), self.retention_s)
         except StoreError as failure:
             logger.warning("the store of runs failed (%s); a run waits for its answers here alone", failure.reason)
             return False
@@ -212,7 +212,7 @@ class WaitingRuns:
         except Exception as failure:
             raise StoreError from failure
 
-    async def wait_until_gone(self, state: str) -> None:
+    async def wait_until_removed(self, state: str) -> None:
         """Wait until somebody goes on with a run. A store that fails says nothing of that."""
         while True:
             await asyncio.sleep(LOOK_S)
@@ -234,13 +234,13 @@ class RunLease:
     def __init__(self, runs: WaitingRuns, run: WaitingRun) -> None:
         self._runs = runs
         self._state = run.state
-        self._put = asyncio.create_task(runs.keep(run))
+        self._share = asyncio.create_task(runs.share(run))
         self._claim: asyncio.Task[bool] | None = None
         """Who goes on here claims it once, together: an answer, and the end of a question's time."""
 
-    async def is_kept(self) -> bool:
+    async def is_shared(self) -> bool:
         """Whether other instances can go on with it."""
-        return await asyncio.shield(self._put)
+        return await asyncio.shield(self._share)
 
     async def claim(self) -> bool:
         """Go on with it here; False if another instance does.
@@ -248,7 +248,7 @@ class RunLease:
         Raises:
             StoreError: the store failed, or did not answer in time.
         """
-        if not await self.is_kept():
+        if not await self.is_shared():
             return True
         claim = self._claim
         if claim is None or (claim.done() and claim.exception() is not None):
@@ -265,7 +265,7 @@ class RunLease:
     async def wait_until_claimed(self) -> bool:
         """Wait until somebody goes on with it; whether that is this instance."""
         while True:
-            await self._runs.wait_until_gone(self._state)
+            await self._runs.wait_until_removed(self._state)
             with suppress(StoreError):
                 return await self.claim()
 

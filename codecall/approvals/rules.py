@@ -276,7 +276,7 @@ class _Readings:
         if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
             return [{}]
         body = dict(cast("JsonObject", schema))
-        self._budget.take(1 + len(property_schemas(body)))
+        self._budget.spend(1 + len(property_schemas(body)))
         if (reference := body.pop("$ref", None)) is not None:
             found = resolve_pointer(reference, self._schema)
             target = found[1] if found is not None else None

@@ -20,12 +20,13 @@ from codecall.approvals.asking import (
     Model,
     RequestChannel,
     Unanswered,
-    can_be_asked,
+    can_answer_requests,
     can_elicit,
     can_sample,
     is_local,
     is_modern,
 )
+from codecall.approvals.channel import CHANNEL
 from codecall.approvals.desk import Desk, default_folder
 from codecall.approvals.flows import FlowRules
 from codecall.approvals.gate.decisions import follow_values
@@ -34,7 +35,7 @@ from codecall.approvals.grants import Grants
 from codecall.approvals.handover import WaitingRuns
 from codecall.approvals.interfaces import RunIdentity
 from codecall.approvals.options import ApprovalOptions, FlowRule
-from codecall.approvals.rounds import CHANNEL, RoundTrips
+from codecall.approvals.rounds import RoundTrips
 from codecall.approvals.rules import RuleSet
 from codecall.audit.recorder import Audit, new_call_id
 from codecall.calls.clock import MAX_QUESTION_S
@@ -78,7 +79,7 @@ class ApprovalService:
         wait_s = max(options.wait_s, MAX_QUESTION_S)
         shared = WaitingRuns(store, wait_s) if store is not None else None
         self.rounds = RoundTrips(self.grants, shared, options.release_s, options.max_rounds)
-        self._places = SlotPool(options.max_waiting)
+        self._slots = SlotPool(options.max_waiting)
         self._waiting: dict[RunIdentity, Reservation] = {}
         """The places of the runs that have open questions."""
         self._questions: Counter[RunIdentity] = Counter()
@@ -99,13 +100,13 @@ class ApprovalService:
         """
         rounds = CHANNEL.get()
         first = rounds if rounds is not None and rounds.attach(clock) else None
-        given, notes = (first.given, first.notes) if first is not None else (None, None)
-        others = _channel(context) if can_be_asked(context) else None
+        earlier, notes = (first.earlier, first.notes) if first is not None else (None, None)
+        others = _channel(context) if can_answer_requests(context) else None
         channel = others if self.options.ask_client and can_elicit(context) else None
         session = await rate_limit_key("session", context, None)
         identity = RunIdentity(run_id, client_key(context), session, is_local(context))
         flow = follow_values(self.flows, script)
-        return CallGate(self, context, identity, channel, clock, others=others, flow=flow, given=given, notes=notes)
+        return CallGate(self, context, identity, channel, clock, others=others, flow=flow, earlier=earlier, notes=notes)
 
     def model(self, context: Context, run: RunIdentity | None = None) -> Model | None:
         """The way to the model of the client of a request; None if the client offers none.
@@ -138,7 +139,7 @@ class ApprovalService:
             start: Performs it.
             watch: Whether what it does ends with a client that goes away before it has an answer.
         """
-        if can_be_asked(context) and is_modern(context) and CHANNEL.get() is None:
+        if can_answer_requests(context) and is_modern(context) and CHANNEL.get() is None:
             answer = self.rounds.respond(context, name, arguments, start)
             return await (while_connected(context, answer) if watch else answer)
         return await start()
@@ -190,7 +191,7 @@ class ApprovalService:
         """Count a run as waiting; why there is no room for one more, empty if there is."""
         try:
             if run not in self._waiting:
-                self._waiting[run] = self._places.take(run.caller, alone=run.alone)
+                self._waiting[run] = self._slots.acquire(run.caller, alone=run.alone)
         except NoFreeSlot as full:
             yield str(full)
             return
@@ -201,7 +202,7 @@ class ApprovalService:
             self._questions[run] -= 1
             if not self._questions[run]:
                 del self._questions[run]
-                self._places.leave(self._waiting.pop(run))
+                self._slots.release(self._waiting.pop(run))
 
 
 class _CountedModel:

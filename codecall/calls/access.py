@@ -64,7 +64,7 @@ class ToolLookup(Protocol):
         """Whether this caller can see a tool of that name, usable by CodeCall or not."""
         ...
 
-    async def look_again(self, name: str) -> bool:
+    async def retry_lookup(self, name: str) -> bool:
         """Look for a tool that is missing where it may come from; whether there are others now."""
         ...
 
@@ -84,7 +84,7 @@ class ToolLookup(Protocol):
         """The namespaces of the usable tools."""
         ...
 
-    def anew(self) -> ToolLookup:
+    def fresh_copy(self) -> ToolLookup:
         """The same, reading what there is from now on."""
         ...
 
@@ -104,7 +104,7 @@ class ComponentLookup(Protocol):
         """Names like this one among the usable components of these kinds, best first."""
         ...
 
-    def anew(self) -> ComponentLookup:
+    def fresh_copy(self) -> ComponentLookup:
         """The same, reading what there is from now on."""
         ...
 
@@ -136,8 +136,8 @@ class AccessPolicy:
 
     def refresh(self) -> None:
         """Look up names in what there is from now on."""
-        self.view = self.view.anew()
-        self._components = self._components.anew() if self._components is not None else None
+        self.view = self.view.fresh_copy()
+        self._components = self._components.fresh_copy() if self._components is not None else None
 
     async def admit(self, name: str, *, suggest: bool = True) -> CatalogEntry:
         """The tool of that name.
@@ -276,7 +276,7 @@ class RequestNamespaces:
         namespaces = await self._access.view.namespaces()
         # Globs are compared with up to a thousand names.
         found = await asyncio.to_thread(self._lookup.namespace, namespaces, path)
-        if "members" not in found and await self._look_again(path):
+        if "members" not in found and await self._retry_lookup(path):
             namespaces = await self._access.view.namespaces()
             found = await asyncio.to_thread(self._lookup.namespace, namespaces, path)
         if path and not (found.get("members") or found.get("tools")) and self._suggestions < MAX_SUGGESTIONS:
@@ -294,13 +294,13 @@ class RequestNamespaces:
             return {"tool": member}
         namespaces = await self._access.view.namespaces()
         result = await asyncio.to_thread(self._lookup.member, namespaces, path, member)
-        if path and result.missing and await self._look_again(f"{path}_{member}".replace(".", "_")):
+        if path and result.missing and await self._retry_lookup(f"{path}_{member}".replace(".", "_")):
             namespaces = await self._access.view.namespaces()
             result = await asyncio.to_thread(self._lookup.member, namespaces, path, member)
         return result.as_dict()
 
-    async def _look_again(self, name: str) -> bool:
-        return self._access.permits(name) and await self._access.view.look_again(name)
+    async def _retry_lookup(self, name: str) -> bool:
+        return self._access.permits(name) and await self._access.view.retry_lookup(name)
 
     def missing_tool_error(self, name: str) -> CodeCallError | None:
         """The error for a name that a namespace gave for a tool it does not have; None for other names."""

@@ -29,7 +29,7 @@ from codecall.calls.failures import INPUT_REQUIRED_RESULTS, FailureTranslator
 from codecall.calls.fastmcp_internals import call_tool
 from codecall.calls.interfaces import AnswerQuestions, CurrentEntry, Gate, ResolvedInput
 from codecall.calls.preflight import CallPreflight
-from codecall.calls.results import LearnedSchema, ResultReader
+from codecall.calls.results import ObservedSchema, ResultReader
 from codecall.calls.task import ToolExit, check_nesting, request_with_timeout
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import CallKind, CodeCallError, InputRequiredError, InvalidInputError, ToolCallError
@@ -61,7 +61,7 @@ class Broker:
         sanitization: what is removed from error messages.
         components: the resources and prompts this caller can see; without it there are none.
         on_result: called with each tool's entry and the JSON text of its value. It must not fail.
-        learned_schema: gives what was learned of the results of a tool that declares nothing.
+        observed_schema: gives what was learned of the results of a tool that declares nothing.
         create_blocks: creates the store of content blocks, once there are some; without it none are kept.
         gate: called before each call is made; raises what keeps it from being made.
         questions: called with the questions that a tool answers with; gives the answers, or None if there are none.
@@ -82,7 +82,7 @@ class Broker:
         sanitization: SanitizationOptions,
         components: ComponentLookup | None = None,
         on_result: Callable[[CatalogEntry, str], None] | None = None,
-        learned_schema: LearnedSchema | None = None,
+        observed_schema: ObservedSchema | None = None,
         create_blocks: Callable[[], BlockKeeper] | None = None,
         gate: Gate | None = None,
         questions: AnswerQuestions | None = None,
@@ -96,7 +96,7 @@ class Broker:
         self._failures = FailureTranslator(sanitization)
         self._preflight = CallPreflight(self._server, self._access, self._failures)
         self._cleaner = ThreadedCleaner()
-        self._results = ResultReader(self._server, create_blocks, learned_schema)
+        self._results = ResultReader(self._server, create_blocks, observed_schema)
         self._on_result = on_result
         self._gate = gate
         self._questions = questions

@@ -213,7 +213,7 @@ def has_others_than_texts(content: Sequence[ContentBlock]) -> bool:
     return any(not isinstance(block, TextContent) for block in content)
 
 
-def is_said_by(content: Sequence[ContentBlock], value_json: str) -> bool:
+def is_repeated_by(content: Sequence[ContentBlock], value_json: str) -> bool:
     """Whether these blocks are nothing, or one text that is this JSON, as nearly always beside structured content."""
     only = content[0] if len(content) == 1 else None
     return not content or (isinstance(only, TextContent) and only.text == value_json)

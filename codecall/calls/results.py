@@ -15,7 +15,7 @@ from codecall.calls.conversion import (
     ValueTooLarge,
     empty_value,
     has_others_than_texts,
-    is_said_by,
+    is_repeated_by,
     is_wrapped,
     looks_wrapped,
     prompt_json,
@@ -28,7 +28,7 @@ from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import ToolCallError
 from codecall.globs import call_kind, entry_label
 
-LearnedSchema = Callable[[CatalogEntry], Awaitable[JsonObject | None]]
+ObservedSchema = Callable[[CatalogEntry], Awaitable[JsonObject | None]]
 """Gives what was learned of the results of a tool that declares nothing."""
 
 
@@ -38,18 +38,18 @@ class ResultReader:
     Args:
         server: the server that the request is for.
         create_blocks: creates the store of content blocks, once there are some; without it none are kept.
-        learned_schema: gives what was learned of the results of a tool that declares nothing.
+        observed_schema: gives what was learned of the results of a tool that declares nothing.
     """
 
     def __init__(
         self,
         server: FastMCP[Any],
         create_blocks: Callable[[], BlockKeeper] | None = None,
-        learned_schema: LearnedSchema | None = None,
+        observed_schema: ObservedSchema | None = None,
     ) -> None:
         self._server = server
         self._create_blocks = create_blocks
-        self._learned_schema = learned_schema
+        self._observed_schema = observed_schema
         self._wrapped_tools: dict[str, bool] = {}
         self.blocks: BlockKeeper | None = None
         """The content blocks of all results so far; None while there are none."""
@@ -88,11 +88,11 @@ class ResultReader:
     async def _tool(self, result: ToolResult, entry: CatalogEntry, wrapped: bool, max_bytes: int) -> str:
         if (structured := result.structured_content) is None:
             blocks = self._blocks_for(has_others_than_texts(result.content))
-            learned = await self._learned_schema(entry) if self._learned_schema and not result.content else None
+            learned = await self._observed_schema(entry) if self._observed_schema and not result.content else None
             empty = empty_value(entry.output_schema, learned)
             return await to_json(result, wrapped=wrapped, max_bytes=max_bytes, blocks=blocks, empty=empty)
         json = await to_json(result, wrapped=wrapped, max_bytes=max_bytes)
-        if is_said_by(result.content, json):
+        if is_repeated_by(result.content, json):
             return json
         beside = await without_repetitions(result.content, structured, json)
         if (blocks := self._blocks_for(bool(beside))) is not None:

@@ -68,7 +68,7 @@ class ComponentView:
         self._declared_uris: DeclaredUris | None = None
         self._entries: dict[tuple[Kind, str], CatalogEntry | None] = {}
 
-    def anew(self) -> ComponentView:
+    def fresh_copy(self) -> ComponentView:
         """Returns the same view before it has read anything: it shows what there is from now on."""
         return ComponentView(self._server, self._visibility)
 

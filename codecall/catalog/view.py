@@ -39,7 +39,7 @@ MAX_QUERY_CHARS = 128
 class ToolSources(Protocol):
     """Where tools come from that a server does not have itself."""
 
-    async def look_again(self, name: str) -> bool:
+    async def retry_lookup(self, name: str) -> bool:
         """Whether there is a tool of that name after all."""
         ...
 
@@ -96,7 +96,7 @@ class CatalogView:
         view._only, view._included, view._found_entries = names, {}, {}
         return view
 
-    def anew(self) -> CatalogView:
+    def fresh_copy(self) -> CatalogView:
         """Returns the same view before it has read anything: it shows what there is from now on."""
         view = copy(self)
         view._reading_lock, view._listing = asyncio.Lock(), None
@@ -108,7 +108,7 @@ class CatalogView:
         if name not in self._found_entries:
             listing = await self._read_listing()
             tool = listing.tools.get(name)
-            if tool is None and await self.look_again(name):
+            if tool is None and await self.retry_lookup(name):
                 listing = await self._read_listing()
                 tool = listing.tools.get(name)
             if tool is None:
@@ -116,9 +116,9 @@ class CatalogView:
             self._found_entries[name] = self._cached_entry(listing, tool)
         return self._found_entries[name]
 
-    async def look_again(self, name: str) -> bool:
+    async def retry_lookup(self, name: str) -> bool:
         """Look for a tool that is missing where it may come from; whether this view has others now."""
-        if self.sources is None or self._only is not None or not await self.sources.look_again(name):
+        if self.sources is None or self._only is not None or not await self.sources.retry_lookup(name):
             return False
         self._listing = None
         return True

@@ -82,7 +82,7 @@ class VisibilityPolicy:
             return True
         return self._listed if metadata.visible_in_list_tools is None else metadata.visible_in_list_tools
 
-    def is_shown(self, tool: DescribedT, app_of: Callable[[DescribedT], str] | None) -> bool:
+    def is_visible_to_clients(self, tool: DescribedT, app_of: Callable[[DescribedT], str] | None) -> bool:
         """Whether clients see this tool in `tools/list`; `app_of` returns its app, where apps matter.
 
         FastMCP lists all tools in every request of 2026-07-28, so tools without settings take a short cut.

@@ -120,7 +120,7 @@ def _run_command(arguments: list[str]) -> int:
 def _report(failure: BaseException, *, as_json: bool) -> int:
     """Say what went wrong; the exit code."""
     # Loaded where there is something to say: `--help` does without.
-    from codecall.cli.output import Output, escape_unprintable, take_done
+    from codecall.cli.output import Output, drain_interrupt_report, escape_unprintable
     from codecall.errors import CodeCallError
 
     match failure:
@@ -131,7 +131,7 @@ def _report(failure: BaseException, *, as_json: bool) -> int:
             command = " ".join(["codecall", *(failure.command_chain or ())])
             error = CodeCallError(str(failure).strip(), code="USAGE", hint=f"{command} --help shows what there is.")
         case KeyboardInterrupt():
-            error = CodeCallError("Interrupted", code="INTERRUPTED", hint=take_done() or None)
+            error = CodeCallError("Interrupted", code="INTERRUPTED", hint=drain_interrupt_report() or None)
         case _:
             sys.stderr.write(escape_unprintable("".join(traceback.format_exception(failure))))
             message = f"{type(failure).__name__}, which should not happen"

@@ -250,7 +250,7 @@ async def wait_for_listings(gateway: Gateway, progress: ProgressLine | None = No
         progress: Shows which servers have answered.
     """
     asked = [name for name, provider in gateway.providers.items() if provider.is_missing]
-    waiting = {asyncio.create_task(gateway.providers[name].wait_until_asked()): name for name in asked}
+    waiting = {asyncio.create_task(gateway.providers[name].wait_until_listed()): name for name in asked}
     answered_at = time.monotonic()
     while waiting:
         late = [name for name in waiting.values() if not _is_waited_for(gateway.options.servers[name])]

@@ -275,7 +275,7 @@ _done: list[str] = []
 
 
 @contextmanager
-def telling_what_was_done(recorder: TraceRecorder, undecided: Sequence[str] = ()) -> Generator[None]:
+def reporting_calls_on_interrupt(recorder: TraceRecorder, undecided: Sequence[str] = ()) -> Generator[None]:
     """Within this context the error of an interrupt says what became of the calls of the run that is recorded.
 
     Args:
@@ -299,7 +299,7 @@ def telling_what_was_done(recorder: TraceRecorder, undecided: Sequence[str] = ()
 
 
 @contextmanager
-def telling_if_interrupted(done: str) -> Generator[None]:
+def reporting_on_interrupt(done: str) -> Generator[None]:
     """Within this context the error of an interrupt says what the command has done."""
     try:
         yield
@@ -308,7 +308,7 @@ def telling_if_interrupted(done: str) -> Generator[None]:
         raise
 
 
-def take_done() -> str:
+def drain_interrupt_report() -> str:
     """What the command had done; empty if there is nothing to say."""
     sentences = " ".join(filter(None, _done))
     _done.clear()

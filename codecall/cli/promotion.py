@@ -148,7 +148,7 @@ async def _replayed(
     entries: list[RecordedCall] = []
 
     def answer(request: RecordedCall) -> object:
-        found = replay.take(request)
+        found = replay.use(request)
         if found is None:
             raise ToolCallError(f"{request.name} was not called like this", tool_name=request.name, code=NOT_RECORDED)
         if found.error is not None:

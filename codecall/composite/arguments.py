@@ -158,7 +158,7 @@ def types_of(schema: JsonObject, root: JsonObject) -> set[str]:
 
 
 def _types_of(schema: JsonObject, root: JsonObject, budget: StepBudget) -> set[str]:
-    budget.take()
+    budget.spend()
     resolved = resolve(schema, root)
     named = resolved.get("type")
     if isinstance(named, str):

@@ -16,7 +16,7 @@ from codecall.fastmcp_errors import log_unexpected
 from codecall.globs import display_name
 from codecall.sandbox.interfaces import RunHooks
 
-MAX_HELD_FACTOR: Final = 4
+MAX_BUFFERED_FACTOR: Final = 4
 """Bytes that the outputs of all calls of one run may have together, in largest values."""
 
 
@@ -86,7 +86,7 @@ class WorkflowCalls:
 
     def _hold(self, chars: int) -> None:
         self.chars += chars
-        most = MAX_HELD_FACTOR * self._max_value_bytes
+        most = MAX_BUFFERED_FACTOR * self._max_value_bytes
         if self.chars > most:
             raise WorkflowError(
                 f"The outputs of the steps have {self.chars:,} characters together; a run may hold {most:,}",

@@ -209,9 +209,9 @@ class Workflow:
 
     def may_be_skipped(self, step: AnyStep) -> bool:
         """Whether a step may end without an output of its own while the workflow goes on."""
-        return step.condition is not None or self.goes_on_after(step)
+        return step.condition is not None or self.continues_after(step)
 
-    def goes_on_after(self, step: AnyStep) -> bool:
+    def continues_after(self, step: AnyStep) -> bool:
         """Whether the workflow goes on when this step fails."""
         if isinstance(step, ForEachStep) or step.on_error.action == "retry":
             return self.failure_mode == "continue"

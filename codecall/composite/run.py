@@ -232,7 +232,7 @@ class WorkflowRun:
                 case ElicitationStep():
                     return await self._elicitation_step(step)
         except CodeCallError as error:
-            if self._workflow.goes_on_after(step) and not ends_run(error):
+            if self._workflow.continues_after(step) and not ends_run(error):
                 return StepOutcome("failed", step.default_results, error)
             self.failed_step = self.failed_step or step.id
             self._ended_early[step.id] = "failed"

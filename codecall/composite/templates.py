@@ -65,8 +65,8 @@ class TemplateBudget:
     def __init__(self, chars: int = MAX_RUN_CHARS) -> None:
         self.left = chars
 
-    def take(self, chars: int) -> None:
-        """Take so many characters.
+    def spend(self, chars: int) -> None:
+        """Spend so many characters.
 
         Raises:
             TemplateError: there are not as many left.
@@ -88,10 +88,10 @@ def _counted(function: Callable[..., object]) -> Callable[..., object]:
     def call(*arguments: object) -> object:
         budget = _budget.get()
         if budget is not None:
-            budget.take(sum(len(argument) for argument in arguments if isinstance(argument, str)))
+            budget.spend(sum(len(argument) for argument in arguments if isinstance(argument, str)))
         result = function(*arguments)
         if budget is not None and isinstance(result, str):
-            budget.take(len(result))
+            budget.spend(len(result))
         return result
 
     return call
@@ -181,7 +181,7 @@ def render(text: str, data: Mapping[str, object], budget: TemplateBudget) -> str
     if not is_template(text):
         return text
     if (result := _plain(text, data)) is not None:
-        budget.take(len(result))
+        budget.spend(len(result))
         return result
     result = _engine_text(text, data, budget)
     # A text of the data may read so, too: it does not where the data has another in its place.
@@ -210,7 +210,7 @@ def _engine_text(text: str, data: Mapping[str, object], budget: TemplateBudget) 
         raise TemplateError(f"The template {_shown(text)} is nested too deeply") from None
     finally:
         _budget.reset(token)
-    budget.take(len(result))
+    budget.spend(len(result))
     return result
 
 

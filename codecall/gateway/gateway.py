@@ -159,9 +159,9 @@ class Gateway:
         """What clients list now, and why."""
         return self._exposure_policy.current
 
-    async def wait_until_asked(self) -> None:
+    async def wait_until_listed(self) -> None:
         """Wait until it is known of each server what it lists, or that it could not be asked."""
-        await asyncio.gather(*(provider.wait_until_asked() for provider in self._providers.values()))
+        await asyncio.gather(*(provider.wait_until_listed() for provider in self._providers.values()))
 
     def describe_exposure(self) -> str:
         """What clients list now, and why, as a sentence."""

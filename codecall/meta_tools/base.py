@@ -95,7 +95,7 @@ class Runtime:
         """The separator of the names in what meta-tools of this runtime say."""
         return separator_for(self.options, None)
 
-    def spelled(self, separator: Separator) -> Runtime:
+    def with_separator(self, separator: Separator) -> Runtime:
         """The same for meta-tools with that separator in their names."""
         return replace(self, options=self.options.model_copy(update={"tool_name_separator": separator}))
 
@@ -289,9 +289,9 @@ class MetaTool(Tool):
     def spell_hint(self, error: CodeCallError) -> None:
         """Name the meta-tools in the hint of `error` as this tool is named."""
         if error.hint:
-            error.hint = self.spelled(error.hint)
+            error.hint = self.respell(error.hint)
 
-    def spelled(self, hint: str) -> str:
+    def respell(self, hint: str) -> str:
         """`hint` with the meta-tools named as this tool is named."""
         separator = self._runtime.separator
         return hint if separator == ":" else _CANONICAL.sub(f"codecall{separator}", hint)

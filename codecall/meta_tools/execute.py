@@ -138,7 +138,7 @@ class ExecuteTool(MetaTool):
         if parsed.dry_run and isinstance(result.value, dict):
             for finding in cast("list[dict[str, str]]", result.value["findings"]):
                 if "hint" in finding:
-                    finding["hint"] = self.spelled(finding["hint"])
+                    finding["hint"] = self.respell(finding["hint"])
         return self.envelope_result(result, blocks)
 
     async def _in_starlark(self, request: ExecuteRequest, view: CatalogView) -> ExecuteRequest:

@@ -114,7 +114,7 @@ class InvokeTool(MetaTool):
             max_value_bytes=max_value_bytes(options.preset),
             sanitization=options.sanitization,
             on_result=result_observer(self._runtime, context),
-            learned_schema=partial(observed_output_schema, self._runtime, context),
+            observed_schema=partial(observed_output_schema, self._runtime, context),
             create_blocks=lambda: BlockKeeper(BlockLimits.from_preset(options.preset)),
             gate=gate.admit if gate is not None else None,
             questions=gate.questions.pass_on if gate is not None and options.approvals is not None else None,

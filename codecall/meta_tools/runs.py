@@ -38,7 +38,7 @@ from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
 
 if TYPE_CHECKING:
     from codecall.approvals.gate.gate import CallGate
-    from codecall.approvals.handover import GivenAnswers
+    from codecall.approvals.handover import EarlierAnswers
     from codecall.extraction.extractor import RunExtractor
     from codecall.resume.replay import RunMemory
 
@@ -220,7 +220,7 @@ async def run_observed(
         sanitization=options.sanitization,
         components=component_view(context, options),
         on_result=result_observer(runtime, context),
-        learned_schema=partial(observed_output_schema, runtime, context),
+        observed_schema=partial(observed_output_schema, runtime, context),
         create_blocks=lambda: BlockStore(BlockLimits.from_preset(options.preset), info.caller),
         gate=gate.admit if gate is not None else None,
         questions=gate.questions.pass_on if gate is not None and options.approvals is not None else None,
@@ -234,7 +234,9 @@ async def run_observed(
         # First: what the others do for a call belongs to its span.
         observers.insert(0, _telemetry_observer(span, broker, options, info))
     try:
-        memory = await _memory(options, context, info, broker, limits, given=gate.given if gate is not None else None)
+        memory = await _memory(
+            options, context, info, broker, limits, earlier=gate.earlier if gate is not None else None
+        )
     except ResumeError as refused:
         if runtime.audit.enabled:
             details = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}
@@ -301,10 +303,10 @@ async def _memory(
     broker: Broker,
     limits: RunLimits,
     *,
-    given: GivenAnswers | None,
+    earlier: EarlierAnswers | None,
 ) -> RunMemory | None:
     """Create the memory of the run's calls; it holds those of the run that is resumed, or that another instance began
-    and left with `given`."""
+    and left with `earlier`."""
     if options.resume is None or info.request.dry_run:
         return None
     from codecall.resume.replay import RunMemory  # few servers keep runs
@@ -314,8 +316,8 @@ async def _memory(
         # Its time stands still while a person is asked.
         lasts_s += asking.max_questions * asking.wait_s
     memory = RunMemory(options.resume, run_id=info.run_id, owner=info.caller, lasts_s=lasts_s, admit=broker.admit)
-    if given is not None and given.run.run_id:
-        await memory.resume(given.run.run_id, already_ended=True, expects=given.expects, at_least=given.run.calls)
+    if earlier is not None and earlier.run.run_id:
+        await memory.resume(earlier.run.run_id, already_ended=True, expects=earlier.expects, at_least=earlier.run.calls)
         return memory
     # A task whose server was killed starts again under the same id; what it had resumed itself is in its own record.
     restarted = context.task_id is not None and await memory.resume(info.run_id, already_ended=True)

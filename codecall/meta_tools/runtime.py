@@ -72,7 +72,9 @@ class ToolSet:
     @classmethod
     def from_runtime(cls, runtime: Runtime) -> ToolSet:
         """Build the meta-tools and the visibility policy for a runtime."""
-        by_separator = {separator: _create_tools(runtime.spelled(separator)) for separator in get_args(Separator)}
+        by_separator = {
+            separator: _create_tools(runtime.with_separator(separator)) for separator in get_args(Separator)
+        }
         by_name = {tool.name: tool for tools in by_separator.values() for tool in tools}
         visibility = VisibilityPolicy(runtime.options)
         return cls(runtime, visibility, CatalogCaches(visibility), by_separator, by_name)

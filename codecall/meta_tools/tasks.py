@@ -115,7 +115,7 @@ class TaskExecuteTool(ExecuteTool):
         runtime = self._runtime.current()
         if runtime.enclaves is self._runtime.enclaves:  # a reload has made others
             return self
-        return TaskExecuteTool.create(runtime.spelled(self._runtime.separator))
+        return TaskExecuteTool.create(runtime.with_separator(self._runtime.separator))
 
     def envelope_result(self, result: ExecutionResult, blocks: Sequence[ContentBlock]) -> ToolResult:
         """See `ExecuteTool.envelope_result`. A run that the end of its server cut short has no answer yet."""

@@ -30,7 +30,7 @@ from codecall.envelopes import ExecutionResult, invoke_error
 from codecall.errors import CallKind, OptionsError, RateLimitedError
 from codecall.globs import MAX_NAME_CHARS, display_name
 from codecall.identity import client_key, rate_limit_key
-from codecall.option_base import given_options, merge_options
+from codecall.option_base import merge_options, passed_options
 from codecall.ratelimit.counting import ConcurrencyLimit, Limit, LimitRefusal, WindowLimit, wait_ms
 from codecall.ratelimit.redis_store import RETRY_AFTER_S, StoreUnavailableError
 from codecall.ratelimit.refusal import RateLimitRefused, error_text
@@ -142,7 +142,7 @@ class RateLimitPlugin(Middleware):
             OptionsError: there are no rules, or an option is wrong; the message names the field.
         """
         values = {name: value for name, value in locals().items() if name not in ("cls", "options", "wire_spelling")}
-        keywords = {**given_options(cls.init, values), **wire_spelling}
+        keywords = {**passed_options(cls.init, values), **wire_spelling}
         return cls(RateLimitOptions.read(merge_options(options, keywords, call="RateLimitPlugin.init"), where=""))
 
     def install(self, mcp: FastMCP[Any]) -> None:

@@ -98,14 +98,14 @@ class RunMemory:
         """See `CallMemory.unmatched`."""
         return self._previous.unmatched()
 
-    def kept_calls(self) -> int | None:
-        """See `CallMemory.kept_calls`."""
+    def recorded_calls(self) -> int | None:
+        """See `CallMemory.recorded_calls`."""
         is_missing = self._has_lost or self._store_failed or self._not_stored_reason
         return None if is_missing else self._stored_calls
 
     def is_whole(self) -> bool:
         """See `CallMemory.is_whole`."""
-        return self.kept_calls() is not None and not self._has_failed
+        return self.recorded_calls() is not None and not self._has_failed
 
     async def resume(
         self,

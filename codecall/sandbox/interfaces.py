@@ -244,7 +244,7 @@ class CallMemory(Protocol):
         """The names of calls of the earlier run that the script has not made again."""
         ...
 
-    def kept_calls(self) -> int | None:
+    def recorded_calls(self) -> int | None:
         """How many calls are in the record; None if one that has ended is missing there, or its value."""
 
     def is_whole(self) -> bool:

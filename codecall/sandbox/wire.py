@@ -349,7 +349,7 @@ class Calls(msgspec.Struct, tag="calls", frozen=True, forbid_unknown_fields=True
     """Of `script_ms`: what validation took."""
     plan: Plan | None = None
     """With the first frame of a script that makes calls."""
-    lost_lines: _Count = 0
+    dropped_lines: _Count = 0
     """Console lines of the whole run that are over the bounds, and therefore in no frame."""
 
 
@@ -401,7 +401,7 @@ class Done(msgspec.Struct, tag="done", frozen=True, forbid_unknown_fields=True):
     """Of `script_ms`: what validation took."""
     plan: Plan | None = None
     """With the first frame of a script that makes calls."""
-    lost_lines: _Count = 0
+    dropped_lines: _Count = 0
     """Console lines of the whole run that are over the bounds, and therefore in no frame."""
     reusable: bool = True
     """False when the worker wants to be replaced, as after an exhausted heap."""

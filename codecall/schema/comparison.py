@@ -71,8 +71,8 @@ class StepBudget:
     def __init__(self, steps: int = MAX_STEPS) -> None:
         self.left = steps
 
-    def take(self, steps: int = 1) -> None:
-        """Take steps.
+    def spend(self, steps: int = 1) -> None:
+        """Spend steps.
 
         Raises:
             BudgetSpentError: there are not as many left.
@@ -121,7 +121,7 @@ class _SchemaComparison:
 
     def read(self, value: object, schema: object, path: JsonPath) -> Iterator[Violation]:
         """What is wrong with `value`, which should fit `schema`."""
-        self._budget.take()
+        self._budget.spend()
         place = self._plain(schema)
         if place is None or isinstance(value, Unknown):
             return
@@ -163,7 +163,7 @@ class _SchemaComparison:
         text = _fold(value)
         if text is None or not isinstance(choices, list):
             return False
-        self._budget.take(len(cast("list[object]", choices)))
+        self._budget.spend(len(cast("list[object]", choices)))
         allowed = {_fold(choice) for choice in cast("list[object]", choices) if choice is not None}
         return None not in allowed and text not in allowed
 
@@ -179,7 +179,7 @@ class _SchemaComparison:
             return f"Must have at most {_counted(most, 'character')}"
         if not isinstance(pattern, str):
             return None
-        self._budget.take(5 + len(value) // 16)
+        self._budget.spend(5 + len(value) // 16)
         differs = certainly_differs(value, pattern)
         return f"Must match the pattern {pattern[:MAX_CHOICE_CHARS]}" if differs else None
 
@@ -187,7 +187,7 @@ class _SchemaComparison:
         properties = property_schemas(place)
         if not isinstance(value, PartialObject):
             required = place.get("required")
-            self._budget.take(len(value) + len(cast("list[object]", required) if isinstance(required, list) else ()))
+            self._budget.spend(len(value) + len(cast("list[object]", required) if isinstance(required, list) else ()))
             yield from _missing(value, place, path)
         for key, member in value.items():
             if key in properties:

@@ -108,7 +108,7 @@ class Trace:
     """The calls by number."""
     console: tuple[ConsoleLine, ...] = ()
     result: TraceValue = TraceValue()
-    result_kept: bool = False
+    has_stored_result: bool = False
     """Whether the result was too large for the answer, and kept for later."""
     error: TraceError | None = None
     warnings: tuple[str, ...] = ()
@@ -184,7 +184,7 @@ def build_trace(builder: TraceBuilder) -> Trace:
         calls=tuple(calls),
         console=tuple(_console(end.get("console"))),
         result=_value(end, "result", _integer(end, "returned_bytes")),
-        result_kept=end.get("result_bytes") is not None,
+        has_stored_result=end.get("result_bytes") is not None,
         error=_error(end),
         warnings=tuple(item for item in _items(end.get("warnings")) if isinstance(item, str)),
         limits=_limits(end),

@@ -170,7 +170,7 @@ def _console(trace: Trace) -> Iterator[str]:
 def _result(trace: Trace, budget: ValueBudget) -> Iterator[str]:
     if trace.error is not None or trace.status != "ok":
         return
-    if trace.result_kept:
+    if trace.has_stored_result:
         yield '<p class="quiet">Too large for the answer; it was kept for later.</p>'
     yield budget.render(trace.result)
 

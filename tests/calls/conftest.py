@@ -40,7 +40,7 @@ class ListedView:
     async def exists(self, name: str) -> bool:
         return name in await self._tools()
 
-    async def look_again(self, name: str) -> bool:
+    async def retry_lookup(self, name: str) -> bool:
         return False
 
     def unlisted(self, name: str | None = None) -> list[str]:

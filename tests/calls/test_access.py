@@ -22,7 +22,7 @@ class Shelf:
     async def exists(self, name: str) -> bool:
         return name in VISIBLE
 
-    async def look_again(self, name: str) -> bool:
+    async def retry_lookup(self, name: str) -> bool:
         return False
 
     def unlisted(self, name: str | None = None) -> list[str]:

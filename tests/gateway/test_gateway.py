@@ -114,7 +114,7 @@ async def test_rules_of_the_command_line_that_name_no_tool_are_logged_once(
     options = GatewayOptions.read({"servers": behind, "cache_dir": False}, where="")
     options = add_access_rules(options, deny=["git_push", "pull", "clock:nov"])
     async with Gateway(options) as it, Client(it.server) as client:
-        await it.wait_until_asked()
+        await it.wait_until_listed()
         assert "git_push" not in await names(client)
         git.say(tool("push"), tool("status"))
         await it.refresh()
@@ -145,7 +145,7 @@ async def test_rules_about_calls_and_rates_that_name_what_there_is_not_are_logge
         "cache_dir": False,
     }
     async with Gateway(GatewayOptions.read(options, where="")) as it, Client(it.server) as client:
-        await it.wait_until_asked()
+        await it.wait_until_listed()
         assert await names(client)
         git.say(tool("push"), tool("status"))
         await it.refresh()
@@ -168,7 +168,7 @@ async def test_what_servers_and_their_configuration_say_is_searched(tmp_path: Pa
     servers = {"servers": options, "cache_dir": str(tmp_path / "cache"), "expose": {"mode": "always"}}
     for _ in range(2):  # the second one knows from the disk
         async with Gateway(GatewayOptions.read(servers, where="")) as gate, Client(gate.server) as client:
-            await gate.wait_until_asked()
+            await gate.wait_until_listed()
             for query, name in (("which repositories", "git_push"), ("an appointment", "clock_now")):
                 found = await client.call_tool("codecall_search", {"query": query})
                 assert [each["name"] for each in (found.structured_content or {})["tools"]][:1] == [name], found
@@ -320,8 +320,8 @@ async def test_a_server_that_is_still_starting_is_named_where_a_tool_is_missed(
     starting = "Server 'mute' is still starting, and its tools are not known yet; try again."
     failed = "Server 'gone' could not be listed, so its tools are missing."
     async with Gateway(options) as gate, Client(gate.server) as client:
-        await gate.providers["here"].wait_until_asked()
-        await gate.providers["gone"].wait_until_asked()
+        await gate.providers["here"].wait_until_listed()
+        await gate.providers["gone"].wait_until_listed()
         for name, hints in (
             ("mute_one", [starting]),
             ("gone_one", [failed]),
@@ -481,7 +481,7 @@ async def test_a_server_says_for_itself_what_clients_list_of_it(tmp_path: Path):
         ("auto", {"small": "meta_tools", "large": "meta_tools"}, META),
     ):
         async with Gateway(options(mode, **exposed)) as gate, Client(gate.server) as client:
-            await gate.wait_until_asked()
+            await gate.wait_until_listed()
             assert await names(client) == listed, (mode, exposed)
             if mode != "never":
                 script = "return [getTool('small_a').name, getTool('large_b').name]"

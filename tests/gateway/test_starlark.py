@@ -49,7 +49,7 @@ async def test_the_script_tool_is_listed_whatever_is_exposed(tmp_path: Path, mod
         gateway(tmp_path, *servers, expose={"mode": mode}, starlark=True) as gate,
         Client(gate.server) as client,
     ):
-        await gate.wait_until_asked()
+        await gate.wait_until_listed()
         assert await names(client) == listed
         script = "return [small_a(text='x')['text'], call_tool('large_b', text='y')['text']]"
         assert await ran(client, script) == '["x","y"]'
@@ -68,7 +68,7 @@ async def test_servers_in_code_mode_are_not_listed_and_the_others_are_and_no_scr
     }
     given = {"servers": servers, "expose": {"mode": mode}, "cache_dir": str(tmp_path / "cache"), "starlark": {}}
     async with Gateway(GatewayOptions.read(given, where="")) as gate, Client(gate.server) as client:
-        await gate.wait_until_asked()
+        await gate.wait_until_listed()
         four = [] if mode == "never" else META
         assert await names(client) == [*four, SCRIPT, "small_a"]
         (described,) = [each.description for each in await client.list_tools() if each.name == SCRIPT]
@@ -110,7 +110,7 @@ async def test_a_server_has_no_tool_of_its_name(tmp_path: Path):
         gateway(tmp_path, taken, expose={"mode": "always"}, starlark=True) as gate,
         Client(gate.server) as client,
     ):
-        await gate.wait_until_asked()
+        await gate.wait_until_listed()
         assert await names(client) == [*META, SCRIPT]
         (hidden,), text = gate.hidden(), await ran(client, "return 1")
     assert (hidden.name, hidden.code, text) == ("tool_script", "shadows", "1")

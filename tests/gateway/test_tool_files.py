@@ -46,7 +46,7 @@ async def test_the_four_are_listed_whatever_is_exposed_and_have_the_servers_as_f
         gateway(tmp_path, *two(tmp_path), expose={"mode": mode}, tool_files=True) as gate,
         Client(gate.server) as client,
     ):
-        await gate.wait_until_asked()
+        await gate.wait_until_listed()
         assert [each.name for each in await client.list_tools()] == listed
         assert await ask(client, "listToolFiles") == "servers/\n  small.pyi\n  large_one.pyi"
         assert "\ndef c(" in await ask(client, "readToolFile", fileName="large-one")
@@ -62,7 +62,7 @@ async def test_servers_say_what_code_may_call(tmp_path: Path):
     }
     given = {"servers": servers, "expose": {"mode": "always"}, "cache_dir": str(tmp_path / "c"), "tool_files": {}}
     async with Gateway(GatewayOptions.read(given, where="")) as gate, Client(gate.server) as client:
-        await gate.wait_until_asked()
+        await gate.wait_until_listed()
         assert await ask(client, "listToolFiles") == "servers/\n  large_one.pyi"
         assert '"z"' in await ask(client, "executeToolCode", code="result = large_one.c(text='z')['text']")
         refused = await ask(client, "executeToolCode", code="result = large_one.b(text='z')")

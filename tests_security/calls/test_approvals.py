@@ -197,9 +197,9 @@ async def test_grants_expire_and_their_number_is_bounded() -> None:
     key = GrantKey("caller", "session", "run", "tool", "1")
     call = CallInput({}, "any")
     grants.add(key, calls=5)
-    assert grants.take(key, call) is not None
+    assert grants.use(key, call) is not None
     now[0] += 10
-    assert grants.take(key, call) is None
+    assert grants.use(key, call) is None
     assert len(grants) == 0
     for number in range(MAX_GRANTS + 1):
         grants.add(replace(key, tool=f"tool {number}"), calls=5)
@@ -363,7 +363,7 @@ async def test_the_single_place_is_for_whoever_comes_first_and_is_free_again_onc
 
 
 async def test_what_waits_for_one_caller_ends_no_run_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "MAX_KEPT", 4)
+    monkeypatch.setattr(rounds, "MAX_WAITING", 4)
     tokens = {name: {"client_id": name, "sub": name, "scopes": []} for name in ("ann", "mallory")}
     office = Office("writes", auth=StaticTokenVerifier(tokens=tokens))
     async with (
@@ -506,7 +506,7 @@ async def test_a_form_that_is_nested_too_deeply_is_not_shown() -> None:
 
 
 async def test_an_expired_state_is_worth_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "KEPT_S", 0.0)
+    monkeypatch.setattr(rounds, "RETENTION_S", 0.0)
     office = Office({"rules": "writes", "wait_s": 0.01})
     approvals = office.plugin._now.runtime.approvals
     assert approvals is not None

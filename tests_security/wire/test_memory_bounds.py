@@ -24,7 +24,7 @@ return all.map((answer) => answer.n);
 
 @pytest.mark.parametrize("answer", [10, 700], ids=["short answers", "long answers"])
 async def test_budgets_change_nothing_but_the_order(monkeypatch: pytest.MonkeyPatch, answer: int) -> None:
-    monkeypatch.setattr(dispatch, "MAX_HELD_BYTES", 2000)
+    monkeypatch.setattr(dispatch, "MAX_BUFFERED_BYTES", 2000)
     monkeypatch.setattr(dispatch, "ANSWERS_BUDGET", 1500)
     frames: list[int] = []
     send = pipe.WorkerPipe.send

@@ -24,12 +24,13 @@ from fastmcp import Context
 
 from codecall.approvals import ahead
 from codecall.approvals.asking import NO_ANSWER_HINT, Channel
+from codecall.approvals.channel import CHANNEL
 from codecall.approvals.desk import in_thread
 from codecall.approvals.flows import NO_FLOW, FlowRuling, ValueFlow
 from codecall.approvals.gate.decisions import CURRENT_CALL, By, CallDecisions, CurrentCall, PendingCall
 from codecall.approvals.gate.questions import RunQuestions
 from codecall.approvals.grants import GrantKey
-from codecall.approvals.handover import GivenAnswers
+from codecall.approvals.handover import EarlierAnswers
 from codecall.approvals.interfaces import Approvals, RunIdentity
 from codecall.approvals.request import (
     ApprovalRequest,
@@ -40,7 +41,6 @@ from codecall.approvals.request import (
     entry_version,
     source_names,
 )
-from codecall.approvals.rounds import CHANNEL
 from codecall.approvals.rules import NO_RULE
 from codecall.calls.conversion import exceeds_chars
 from codecall.calls.interfaces import CurrentEntry, ResolvedInput
@@ -86,7 +86,7 @@ class CallGate(RunObserver):
         "_granted",
         "_identity",
         "_service",
-        "given",
+        "earlier",
         "notes",
         "questions",
     )
@@ -101,7 +101,7 @@ class CallGate(RunObserver):
         *,
         others: Channel | None = None,
         flow: ValueFlow | None = None,
-        given: GivenAnswers | None = None,
+        earlier: EarlierAnswers | None = None,
         notes: dict[str, str] | None = None,
     ) -> None:
         self._service = service
@@ -120,16 +120,16 @@ class CallGate(RunObserver):
             decisions,
             channel=channel,
             others=others,
-            given=given,
+            earlier=earlier,
             notes=self.notes,
         )
         """All that the run asks."""
         self._granted = False
         """Whether a grant may be kept for this run."""
         self._foresight = ahead.Foresight()
-        self.given = given
+        self.earlier = earlier
         """What another instance has kept of this run."""
-        for grant in given.run.grants if given is not None else ():
+        for grant in earlier.run.grants if earlier is not None else ():
             grant_key = GrantKey(identity.caller, identity.session, identity.run_id, grant.tool, grant.version)
             self._grant(grant_key, match=grant.match, calls=grant.calls_left, expires=grant.expires, ahead=grant.ahead)
 
@@ -223,7 +223,7 @@ class CallGate(RunObserver):
                 await check_input()
             rule = ruling.rule if ruling.action == "ask" else 0
             await self._ask(entry, sent, rule, flow, resolved, current_entry=current_entry)
-        await self.questions.go_on()
+        await self.questions.continue_here()
         if kind == "tool":
             _admitted.set(name)
 
@@ -246,7 +246,7 @@ class CallGate(RunObserver):
         if not groups:
             return
         text, groups = ahead.question(groups)
-        if self.given is not None and not self.given.waits_for(sha256(text)):
+        if self.earlier is not None and not self.earlier.waits_for(sha256(text)):
             return  # it has been answered on another instance
         requests = [group.request(self._identity.caller, self._identity.run_id) for group in groups]
         self._decisions.open = {id(request): request for request in requests}
@@ -362,7 +362,7 @@ class CallGate(RunObserver):
         if not self._service.grants.of_tool(call.key):
             return False
         await self._check_unchanged(call, request, "this run looked it up")
-        grant = self._service.grants.take(call.key, call.input, ahead=ahead)
+        grant = self._service.grants.use(call.key, call.input, ahead=ahead)
         if grant is not None:
             self._decisions.count(request, "grant", grant=grant.id)
         return grant is not None

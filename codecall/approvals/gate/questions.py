@@ -33,13 +33,13 @@ from codecall.approvals.asking import (
     is_local,
     read_answer,
 )
+from codecall.approvals.channel import LIMIT
 from codecall.approvals.gate.approver import call_approver
 from codecall.approvals.gate.decisions import CallDecisions
 from codecall.approvals.grants import GrantKey
-from codecall.approvals.handover import GivenAnswers, call_identity
+from codecall.approvals.handover import EarlierAnswers, call_identity
 from codecall.approvals.interfaces import Approvals, RunIdentity
 from codecall.approvals.request import MAX_SHOWN_CHARS, ApprovalRequest, Decision, passed_question
-from codecall.approvals.rounds import LIMIT
 from codecall.calls.clock import OUTER_CLOCKS, all_stopped
 from codecall.catalog.entries import CatalogEntry
 from codecall.errors import InputRequiredError
@@ -72,7 +72,7 @@ class RunQuestions:
         decisions: Has the errors of calls that nobody has decided about.
         channel: The way to the person at the client; None: there is none.
         others: The way to the client for what is no form.
-        given: What another instance has kept of the run. What it waited for, or was denied, is asked again here.
+        earlier: What another instance has kept of the run. What it waited for, or was denied, is asked again here.
         notes: Go with the run to another instance.
     """
 
@@ -100,7 +100,7 @@ class RunQuestions:
         *,
         channel: Channel | None,
         others: Channel | None,
-        given: GivenAnswers | None,
+        earlier: EarlierAnswers | None,
         notes: dict[str, str],
     ) -> None:
         self._service = service
@@ -115,7 +115,7 @@ class RunQuestions:
         """Called when somebody has been waited for: what was looked up before may have changed."""
         self._turn = asyncio.Lock()
         self._notes = notes
-        again = 0 if given is None else len(given.run.questions) + len(given.run.denied)
+        again = 0 if earlier is None else len(earlier.run.questions) + len(earlier.run.denied)
         self._asked = max(0, int(notes.get(_ASKED, 0)) - again)
 
     @property
@@ -264,10 +264,10 @@ class RunQuestions:
                 channel.elicit(message, schema, identity), wait_s, "waits for a person's answer"
             )
 
-    async def go_on(self) -> None:
+    async def continue_here(self) -> None:
         """Return if the run goes on here: not if a question ran out of time, and another instance has its answer."""
         if self._others is not None:
-            await self._others.go_on()
+            await self._others.continue_here()
 
     def _own_turn(self) -> contextlib.AbstractAsyncContextManager[object]:
         """Held while a question is open, where the client is asked one after the other."""

@@ -200,7 +200,7 @@ class SearchIndex:
                 only = self._semantic_only
                 scores = semantic_scores(cosines, scores) if only else fuse_scores(scores, cosines, len(parts))
             if lexical is not None and ready:
-                scores[indexed] = lexical.prefer_asked(documents.ids[indexed], query, scores[indexed])
+                scores[indexed] = lexical.prefer_intended(documents.ids[indexed], query, scores[indexed])
             hits.append(_hits(documents, scores))
         return SearchResults(hits, ready=ready, encoded=min(encoded, ready))
 

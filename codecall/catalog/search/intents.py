@@ -74,7 +74,7 @@ def tool_intent(entry: CatalogEntry) -> Intent:
     return intent
 
 
-def asked_intents(query: str) -> Intent:
+def query_intents(query: str) -> Intent:
     """Returns everything that a request asks for."""
     asked = Intent.NONE
     for word in name_parts(query):

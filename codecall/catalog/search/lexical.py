@@ -59,7 +59,7 @@ from codecall.catalog.search.evidence import (
     relative_to_best,
     spread_power,
 )
-from codecall.catalog.search.intents import DESTROYS, Intent, asked_intents, intent_factors, to_destroy, tool_intent
+from codecall.catalog.search.intents import DESTROYS, Intent, intent_factors, query_intents, to_destroy, tool_intent
 from codecall.catalog.search.inverted_index import (
     Flags,
     Floats,
@@ -145,13 +145,13 @@ class LexicalRanker:
         """Returns how well each document of `view` fits, 0 to 1. Any thread; a few milliseconds over 10,000."""
         return self._scorer(view).scores(query)
 
-    def prefer_asked(self, view: Ints, query: str, scores: Floats) -> Floats:
+    def prefer_intended(self, view: Ints, query: str, scores: Floats) -> Floats:
         """Returns the scores of `view`, lowered for tools that do something else than `query` asks for
         (`intents.py`), or destroy something else. The best score stays: it says how well anything fits."""
         scorer = self._scorer(view)
         query = scorer.rewrite(query)
         intents = self._index.snapshot.intents[view]
-        lowered = scores * intent_factors(asked_intents(query), intents)
+        lowered = scores * intent_factors(query_intents(query), intents)
         destroys = (intents & Intent.DESTROY) > 0
         meant = destroys & scorer.named_any(to_destroy(query))
         if meant.any():

@@ -333,14 +333,14 @@ async def _run(
 
     from codecall.cli.asking import TerminalPerson, explain_unasked
     from codecall.cli.gateway import name_commands, open_gateway
-    from codecall.cli.output import telling_what_was_done
+    from codecall.cli.output import reporting_calls_on_interrupt
     from codecall.cli.render import write_trace_page
     from codecall.traces.records import TraceRecorder
 
     recorder = TraceRecorder()
     with (
         output.progress(tool.name) as progress,
-        telling_what_was_done(recorder, (person := TerminalPerson(allow, output, progress)).undecided),
+        reporting_calls_on_interrupt(recorder, (person := TerminalPerson(allow, output, progress)).undecided),
     ):
         async with open_gateway(options, observers=(recorder,), person=person) as gateway:
             result = await gateway.call_tool(tool.name, arguments)

@@ -56,7 +56,7 @@ async def run(
     from codecall.cli.commands.trace import call_rows
     from codecall.cli.gateway import open_gateway, with_preset, with_starlark
     from codecall.cli.literals import needed_servers
-    from codecall.cli.output import Output, telling_what_was_done
+    from codecall.cli.output import Output, reporting_calls_on_interrupt
     from codecall.traces.records import TraceRecorder
 
     output = Output(as_json=as_json)
@@ -74,7 +74,7 @@ async def run(
     recorder = TraceRecorder()
     with (
         output.progress("starting") as progress,
-        telling_what_was_done(recorder, (person := TerminalPerson(allow, output, progress)).undecided),
+        reporting_calls_on_interrupt(recorder, (person := TerminalPerson(allow, output, progress)).undecided),
     ):
         console = LiveConsole(progress)
         async with open_gateway(

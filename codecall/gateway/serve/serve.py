@@ -90,7 +90,7 @@ def _telling_exposure(gateway: Gateway) -> Generator[None]:
         print(f"{exposure}. {_OTHERWISE}", file=sys.stderr, flush=True)
 
     async def tell() -> None:
-        await gateway.wait_until_asked()
+        await gateway.wait_until_listed()
         say(gateway.describe_exposure())
         gateway.on_exposure = say
 

@@ -207,9 +207,9 @@ class VisibleComponents:
     templates: tuple[ResourceTemplate, ...] = ()
     prompts: tuple[Prompt, ...] = ()
     tool_by_name: Mapping[str, Tool] = field(default_factory=lambda: MappingProxyType[str, Tool]({}))
-    tools_with_asked: tuple[Tool, ...] = ()
+    tools_with_approvals: tuple[Tool, ...] = ()
     """The tools for a client whose person can be asked: those above, and those that are asked for."""
-    asked_by_name: Mapping[str, Tool] = field(default_factory=lambda: MappingProxyType[str, Tool]({}))
+    approval_tool_by_name: Mapping[str, Tool] = field(default_factory=lambda: MappingProxyType[str, Tool]({}))
     """The tools that are asked for."""
     resource_by_uri: Mapping[str, Resource] = field(default_factory=lambda: MappingProxyType[str, Resource]({}))
     prompt_by_name: Mapping[str, Prompt] = field(default_factory=lambda: MappingProxyType[str, Prompt]({}))
@@ -304,8 +304,8 @@ def build_visible_components(
     return VisibleComponents(
         listing=listing,
         tools=tuple(tools.values()),
-        tools_with_asked=with_asked if asked else tuple(tools.values()),
-        asked_by_name=asked,
+        tools_with_approvals=with_asked if asked else tuple(tools.values()),
+        approval_tool_by_name=asked,
         resources=tuple(resources.values()),
         templates=tuple(templates.values()),
         prompts=tuple(prompts.values()),

@@ -176,9 +176,9 @@ class ServerProvider(Provider):
             await self._refresher.list_again()
         return self._tool(name) is not None
 
-    async def wait_until_asked(self) -> None:
+    async def wait_until_listed(self) -> None:
         """Wait until it is known what the server lists, or that it could not be asked."""
-        await self._refresher.wait_until_asked()
+        await self._refresher.wait_until_listed()
 
     async def _list_tools(self) -> Sequence[Tool]:
         await self._refresher.wait_for_first_listing(self._wait_for_first)
@@ -192,14 +192,14 @@ class ServerProvider(Provider):
         """The tool of that name for the client of this request."""
         visible = self._refresher.visible
         tool = visible.tool_by_name.get(name)
-        if tool is None and name in visible.asked_by_name and self._can_ask():
-            tool = visible.asked_by_name[name]
+        if tool is None and name in visible.approval_tool_by_name and self._can_ask():
+            tool = visible.approval_tool_by_name[name]
         return tool
 
     def _tools(self) -> tuple[Tool, ...]:
         """The tools for the client of this request."""
         visible = self._refresher.visible
-        return visible.tools_with_asked if visible.asked_by_name and self._can_ask() else visible.tools
+        return visible.tools_with_approvals if visible.approval_tool_by_name and self._can_ask() else visible.tools
 
     def _can_ask(self) -> bool:
         return self._asking is not None and self._asking.can_ask()

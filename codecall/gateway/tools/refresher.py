@@ -195,7 +195,7 @@ class ListingRefresher:
         """
         if not self._is_confirmed:
             await self._fetch(unless_confirmed=True)
-        return name in self.visible.tool_by_name or (asked and name in self.visible.asked_by_name)
+        return name in self.visible.tool_by_name or (asked and name in self.visible.approval_tool_by_name)
 
     async def _fetch(self, *, unless_confirmed: bool = False) -> Listing:
         """Ask the server; with `unless_confirmed` only if nobody else has done so while this waited."""
@@ -344,7 +344,7 @@ class ListingRefresher:
                 *(self._upstream.name, FIRST_WAIT_S),
             )
 
-    async def wait_until_asked(self) -> None:
+    async def wait_until_listed(self) -> None:
         """Wait until it is known what the server lists, or that it could not be asked; not if it is not to be asked."""
         if self._open and not self.is_listed:
             await self._has_result.wait()

@@ -22,7 +22,7 @@ class MissingTools:
         self._providers = providers
         self._for_operator = for_operator
 
-    async def look_again(self, name: str) -> bool:
+    async def retry_lookup(self, name: str) -> bool:
         """Whether there is a tool of that name after all, once its server was listed anew."""
         server = self._server_of(name)
         return server is not None and await self._providers[server].has_after_listing(name[len(server) + 1 :])

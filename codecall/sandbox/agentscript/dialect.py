@@ -59,7 +59,7 @@ class JavaScript:
 
     def engine(self, limits: wire.Limits) -> Realm:
         """An engine that no script has used."""
-        return self._engines.take(limits)
+        return self._engines.acquire(limits)
 
     def read(self, engine: Realm, start: wire.Start) -> ReadScript:
         """Read, validate and instrument the script; it then runs in `engine`.
@@ -92,7 +92,7 @@ class JavaScript:
         if engine.started:
             engine.close()
         else:
-            self._engines.put_back(engine)
+            self._engines.release_unused(engine)
 
     def rest(self, has_work: Callable[[float], bool]) -> None:
         """Build engines until there are enough, or until `has_work(seconds)` reports work within that time."""
@@ -111,7 +111,7 @@ class PreparedScript(NamedTuple):
 
 class _Entry(NamedTuple):
     script: PreparedScript
-    found_namespaces: Mapping[str, NamespaceInfo]
+    looked_up_namespaces: Mapping[str, NamespaceInfo]
     """What the host knew about the names that were looked up for it."""
 
 
@@ -192,8 +192,8 @@ class ScriptCache:
             return {name: found[name] for name in names if name in found}
 
         if (entry := self._read.get(key)) is not None:
-            names = list(entry.found_namespaces)
-            if not names or find_once(names) == entry.found_namespaces:
+            names = list(entry.looked_up_namespaces)
+            if not names or find_once(names) == entry.looked_up_namespaces:
                 return entry.script
         script = _prepare(start, find_once)
         self._read.add(key, _Entry(script, found), len(key.script) + _chars_known(found))
@@ -240,10 +240,10 @@ class EnginePool:
         self._build = build
         self._limits = first.limits
         self._max_ready = max_ready
-        self._wanted = min(1, max_ready)
+        self._target = min(1, max_ready)
         self._ready = deque([first])
 
-    def take(self, limits: wire.Limits) -> Realm:
+    def acquire(self, limits: wire.Limits) -> Realm:
         """An engine with these limits that no script has used."""
         if limits != self._limits:
             self._limits = limits
@@ -251,16 +251,16 @@ class EnginePool:
         elif self._ready:
             return self._ready.popleft()
         else:
-            self._wanted = min(2 * self._wanted, self._max_ready)
+            self._target = min(2 * self._target, self._max_ready)
         return self._build(limits)
 
-    def put_back(self, realm: Realm) -> None:
+    def release_unused(self, realm: Realm) -> None:
         """Take back an engine whose script did not run: the guard has refused it."""
         self._ready.appendleft(realm)
 
     def refill(self, has_work: Callable[[float], bool]) -> None:
         """Build engines until there are enough, or until `has_work(seconds)` reports work within that time."""
-        while len(self._ready) < self._wanted:
+        while len(self._ready) < self._target:
             if has_work(REST_S if self._ready else 0.0):
                 return
             self._ready.append(self._build(self._limits))

@@ -32,7 +32,7 @@ from codecall.sandbox.host.pipe import WorkerPipe
 from codecall.sandbox.host.references import ReferenceLimits, ReferenceResolver, ReferenceStore
 from codecall.sandbox.interfaces import RunHooks, ToolBroker
 
-MAX_HELD_BYTES = 32 * 1024 * 1024
+MAX_BUFFERED_BYTES = 32 * 1024 * 1024
 """Bytes of input that may wait for a tool before the worker gets no further turn, and bytes of answers that may wait
 for the worker before no further call starts. One frame of the first and `MAX_CALLS_IN_FLIGHT` of the second may come on
 top."""
@@ -295,11 +295,13 @@ class ConcurrentCalls:
 
     async def _drive(self, group: TaskGroup) -> wire.Calls | wire.Done:
         while True:
-            if self._answer_bytes <= MAX_HELD_BYTES:
+            if self._answer_bytes <= MAX_BUFFERED_BYTES:
                 for _ in range(min(len(self._queue), MAX_CALLS_IN_FLIGHT - self._tasks)):
                     self._tasks += 1
                     group.start_soon(self._perform_queued)
-            while not self._errors and (not self._answers or self._queued_bytes > MAX_HELD_BYTES >= self._answer_bytes):
+            while not self._errors and (
+                not self._answers or self._queued_bytes > MAX_BUFFERED_BYTES >= self._answer_bytes
+            ):
                 await self._wait_for_call()
             if self._errors:
                 raise self._errors[0]
@@ -340,7 +342,7 @@ class ConcurrentCalls:
 
     async def _perform_queued(self) -> None:
         """Perform calls until none is left, in one task: fewer tasks than calls."""
-        while self._queue and self._answer_bytes <= MAX_HELD_BYTES:
+        while self._queue and self._answer_bytes <= MAX_BUFFERED_BYTES:
             call = self._queue.popleft()
             self._queued_bytes -= _max_bytes(call.input) + _max_bytes(call.name)
             self._running.add(call.call)

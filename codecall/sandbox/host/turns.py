@@ -74,7 +74,7 @@ class ScriptRun:
     reference_limits: ReferenceLimits = NO_REFERENCES
     """How much of its values may stay outside the engine."""
     logs: list[str] = field(default_factory=list[str])
-    lost_lines: int = 0
+    dropped_lines: int = 0
     """Console lines that had no room in the worker."""
     steps: int = 0
     script_ms: float = 0.0
@@ -266,7 +266,7 @@ class ScriptRun:
             self._validated = True
             self.hooks.observer.on_validated(message.checked_ms)
         self.coverage.add(message.lines)
-        self.lost_lines = max(self.lost_lines, message.lost_lines)
+        self.dropped_lines = max(self.dropped_lines, message.dropped_lines)
         if message.logs:
             self._log_bytes += sum(utf8_length(line) for line in message.logs)
             limits = self.limits
@@ -280,14 +280,14 @@ class ScriptRun:
 
     def _console(self) -> tuple[str, ...]:
         """The console lines of a run that has ended, with a mark in place of those that had no room."""
-        if self.lost_lines:
+        if self.dropped_lines:
             limits = self.limits
             mark = (
-                f"[lines that are not here: {self.lost_lines:,}; a script has room for "
+                f"[lines that are not here: {self.dropped_lines:,}; a script has room for "
                 f"{limits.max_console_calls:,} lines and {limits.max_console_bytes:,} bytes]"
             )
             self.logs.append(mark)
-            self.lost_lines = 0
+            self.dropped_lines = 0
             self.hooks.observer.on_console([mark])
         return tuple(self.logs)
 

@@ -142,7 +142,7 @@ def warm_up(limits: wire.Limits) -> None:
         except InvalidScript:
             continue
         while engine.outcome is None:
-            calls = engine.take_calls(wire.CALLS_BUDGET)
+            calls = engine.drain_calls(wire.CALLS_BUDGET)
             engine.resume([wire.Answer(made.call, ok=made.name == "x", payload='{"message": "m"}') for made in calls])
 
 

@@ -122,7 +122,7 @@ class StarlarkEngine:
         self._joining.clear()
         self._module.globals.clear()
 
-    def take_calls(self, budget: int) -> list[wire.Call]:
+    def drain_calls(self, budget: int) -> list[wire.Call]:
         """The tool calls not yet taken, as many as fit into `budget` bytes and one frame; at least one."""
         count = wire.calls_that_fit(self.calls, budget)
         batch, self.calls = self.calls[:count], self.calls[count:]
@@ -160,7 +160,7 @@ class StarlarkEngine:
         encoder = Encoder(self.limits, self.limits.longest_result, self._meter.look, strict=False)
         text = encoder.encode(value)
         warnings = list(encoder.notes)
-        if value is None and self._program is not None and (line := self._program.lost_line) is not None:
+        if value is None and self._program is not None and (line := self._program.discarded_value_line) is not None:
             warnings.append(f"The script gave no value: write `return` before the expression in line {line}, its last.")
         self.outcome = ScriptOutcome(value=text, warnings=warnings)
 

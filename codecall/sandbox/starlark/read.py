@@ -76,7 +76,7 @@ class StarlarkProgram:
     computed: bool
     """Whether it may call others, too: names are computed, or a server is used as a value."""
     loops: tuple[wire.Loop, ...]
-    lost_line: int | None
+    discarded_value_line: int | None
     """The line of the last statement, if that is an expression whose value nothing takes."""
 
 
@@ -110,7 +110,7 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
     violations = [violation for node, depth in nodes if (violation := _structure(node, depth)) is not None]
     if violations:
         raise invalid_script(text, violations[:MAX_FINDINGS])
-    lost_line = _lost_line(file.statements, lines) if not terms.value else None
+    discarded_value_line = _discarded_value_line(file.statements, lines) if not terms.value else None
     file.statements = [_wrapped(_with_value(file.statements, terms.value, len(text)), data, len(text))]
     builtins = BUILTIN_NAMES if start.limits.allow_console else BUILTIN_NAMES - {"print"}
     resolve(file, lexer.locs, universal=builtins | {EXTRACT} if terms.extracts else builtins)
@@ -123,10 +123,10 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
     if check.violations:
         raise invalid_script(text, check.violations)
     loops = tuple(wire.Loop("for", node.start) for node, _ in nodes if isinstance(node, ast.ForStatement))
-    return StarlarkProgram(file, lines, tuple(check.calls), check.computed, loops, lost_line)
+    return StarlarkProgram(file, lines, tuple(check.calls), check.computed, loops, discarded_value_line)
 
 
-def _lost_line(statements: Sequence[ast.Statement], lines: LineTable) -> int | None:
+def _discarded_value_line(statements: Sequence[ast.Statement], lines: LineTable) -> int | None:
     """The line of an expression at the end; what only prints is none."""
     last = statements[-1] if statements else None
     if not isinstance(last, ast.ExpressionStatement):

@@ -36,7 +36,7 @@ class Engine(Protocol):
         """Give the script the answers to its calls and run it until it waits again."""
         ...
 
-    def take_calls(self, budget: int) -> list[wire.Call]:
+    def drain_calls(self, budget: int) -> list[wire.Call]:
         """The calls not yet taken, in order, as many as fit into `budget` bytes and one frame; at least one."""
         ...
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, NoReturn
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.engine.realm import Realm
-from codecall.sandbox.agentscript.validator.names import ask_nobody
+from codecall.sandbox.agentscript.validator.names import no_host
 from codecall.sandbox.worker import jail
 from codecall.sandbox.worker.serve import PrebuiltEngines, run
 from codecall.sandbox.worker.startup import load_and_jail
@@ -48,7 +48,7 @@ def main() -> None:
             return
         template = _Template(load_and_jail(starlark=prepare.starlark), _engines(prepare))
         if template.engines is None:
-            Realm(prepare.limits, ask_nobody, lambda: 0.0).close()  # compiles the runtime for all workers
+            Realm(prepare.limits, no_host, lambda: 0.0).close()  # compiles the runtime for all workers
         # A collection would touch, and so copy, every page that the workers share.
         gc.collect()
         gc.freeze()
@@ -62,7 +62,7 @@ def _engines(prepare: wire.Prepare) -> PrebuiltEngines | None:
     """
     if prepare.runs > 1 or prepare.limits.allow_clock:
         return None
-    return PrebuiltEngines(*(Realm(prepare.limits, ask_nobody, lambda: 0.0) for _ in range(2)))
+    return PrebuiltEngines(*(Realm(prepare.limits, no_host, lambda: 0.0) for _ in range(2)))
 
 
 def _serve(control: socket.socket, template: _Template) -> None:

@@ -133,10 +133,10 @@ def _run(
     if outcome is not None:
         return _done(watchdog, engine, outcome, plan)
     while engine.pending_calls and (engine.outcome is None or engine.outcome.failure is None):
-        calls, logs, lines = engine.take_calls(wire.CALLS_BUDGET), engine.console.take(), engine.covered_lines
+        calls, logs, lines = engine.drain_calls(wire.CALLS_BUDGET), engine.console.drain(), engine.covered_lines
         engine.covered_lines = []
         counters = engine.steps, watchdog.used_ms, lines, watchdog.checked_ms
-        pipe.send(wire.Calls(calls, logs, *counters, plan, engine.console.lost))
+        pipe.send(wire.Calls(calls, logs, *counters, plan, engine.console.dropped))
         plan = None
         match pipe.receive():
             case wire.Answers(answers):
@@ -154,7 +154,7 @@ def _run(
 
 def _done(watchdog: Watchdog, engine: Engine, outcome: ScriptOutcome, plan: wire.Plan | None = None) -> wire.Done:
     return wire.Done(
-        logs=engine.console.take(),
+        logs=engine.console.drain(),
         steps=engine.steps,
         script_ms=watchdog.used_ms,
         value=outcome.value,
@@ -163,7 +163,7 @@ def _done(watchdog: Watchdog, engine: Engine, outcome: ScriptOutcome, plan: wire
         lines=engine.covered_lines,
         checked_ms=watchdog.checked_ms,
         plan=plan,
-        lost_lines=engine.console.lost,
+        dropped_lines=engine.console.dropped,
         reusable=outcome.reusable,
     )
 

@@ -104,8 +104,8 @@ def warm_up() -> None:
         program = instrument(text, checked, max_iterations=100)
         realm.start(program, context='{"b": 1}', namespaces=checked.namespaces)
         while realm.outcome is None and realm.pending_calls:
-            calls = realm.take_calls(1)
-            wire.pack(wire.Calls(calls, realm.console.take(), realm.count_steps(), 0.0, plan=plan))
+            calls = realm.drain_calls(1)
+            wire.pack(wire.Calls(calls, realm.console.drain(), realm.count_steps(), 0.0, plan=plan))
             answers = [wire.Answer(call.call, ok=call.name == "x", payload='{"message": "m"}') for call in calls]
             body = wire.pack(wire.Answers(answers))[wire.HEADER.size :]
             message = wire.decode_server_message(body)
@@ -114,7 +114,7 @@ def warm_up() -> None:
         if realm.outcome is not None:
             outcome = realm.outcome
             wire.pack(
-                wire.Done(realm.console.take(), realm.steps, 0.0, outcome.value, outcome.failure, outcome.warnings)
+                wire.Done(realm.console.drain(), realm.steps, 0.0, outcome.value, outcome.failure, outcome.warnings)
             )
         realm.close()
 

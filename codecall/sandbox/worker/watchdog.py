@@ -134,7 +134,7 @@ class Watchdog:
                         script_ms=self.script_ms(),
                         failure=self._timeout_failure,
                         lines=list(engine.covered_lines) if engine else [],
-                        lost_lines=engine.console.lost if engine else 0,
+                        dropped_lines=engine.console.dropped if engine else 0,
                         reusable=False,
                     )
                 )

@@ -145,7 +145,7 @@ class ReplayBroker:
         """Give the same answer for each lookup of a name: several scripts of a test may make it."""
         key = request.key()
         if key not in self._lookups:
-            recorded = self._replay.take(request)
+            recorded = self._replay.use(request)
             if recorded is None:
                 self._on_unrecorded(request)
                 return None
@@ -156,7 +156,7 @@ class ReplayBroker:
         if is_meta_tool(name):
             raise SelfReferenceError(name.strip())
         request = RecordedCall(kind, name, arguments)
-        recorded = self._replay.take(request)
+        recorded = self._replay.use(request)
         if recorded is None:
             self._on_unrecorded(request)
             message = f"{kind.capitalize()} '{name}' was not called like this when the recording was made"

@@ -242,7 +242,7 @@ class Replay:
         self._unused = [(entry.key(), unnumbered(entry.key()), entry) for entry in entries]
         self._used: list[RecordedCall] = []
 
-    def take(self, request: RecordedCall) -> RecordedCall | None:
+    def use(self, request: RecordedCall) -> RecordedCall | None:
         """Use the recorded answer to a request; None if there is none, or another call is due."""
         key = request.key()
         position = next((index for index, (exact, _, _) in enumerate(self._unused) if exact == key), None)

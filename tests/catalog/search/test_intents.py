@@ -8,7 +8,7 @@ import pytest
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.index import SearchIndex
-from codecall.catalog.search.intents import ALSO_ASKED, VERBS, Intent, asked_intents, to_destroy, tool_intent
+from codecall.catalog.search.intents import ALSO_ASKED, VERBS, Intent, query_intents, to_destroy, tool_intent
 from tests.catalog.catalog import tool
 
 CATALOG = (
@@ -104,7 +104,7 @@ def test_a_tool_without_a_verb_reads_if_its_annotation_says_so() -> None:
     ],
 )
 def test_a_request_asks_for_all_its_verbs(query: str, asked: Intent) -> None:
-    assert asked_intents(query) == asked
+    assert query_intents(query) == asked
 
 
 @pytest.mark.parametrize(

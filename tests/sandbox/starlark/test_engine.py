@@ -46,7 +46,7 @@ class Host:
         engine = self.dialect.engine(start.limits)
         self.dialect.read(engine, start).start()
         while engine.outcome is None:
-            calls = engine.take_calls(wire.CALLS_BUDGET)
+            calls = engine.drain_calls(wire.CALLS_BUDGET)
             engine.resume([self._answer(call) for call in calls])
         return engine
 
@@ -144,11 +144,11 @@ def test_the_console_cuts_a_line_that_is_too_long_and_says_how_many_were_lost():
     console = Console(limits)
     for line in ("a", "b" * 100, "c"):
         console.add(line)
-    assert (engine.console.lines, engine.console.lost) == (console.lines, console.lost)
+    assert (engine.console.lines, engine.console.dropped) == (console.lines, console.dropped)
     assert console.lines == ["a", "b" * 29 + "… [a line of 100 bytes, cut]"]
     assert sum(len(line.encode()) for line in console.lines) == 60
-    assert console.lost == 1
-    assert console.take() == engine.console.take()
+    assert console.dropped == 1
+    assert console.drain() == engine.console.drain()
     assert console.lines == []
 
 

@@ -207,7 +207,7 @@ def test_uris_are_masked() -> None:
     uri = "crm://export?api_key=k-123456789"
     (one,) = document(RecordedCall("resource", uri, value=1))
     assert one == {"resource": "crm://export?api_key=masked-credential-1", "value": 1, "masked": ["resource"]}
-    assert Replay([RecordedCall.from_mapping(one)]).take(RecordedCall("resource", uri)) is not None
+    assert Replay([RecordedCall.from_mapping(one)]).use(RecordedCall("resource", uri)) is not None
 
 
 def test_errors_and_keys_are_masked() -> None:
@@ -226,35 +226,35 @@ def test_errors_and_keys_are_masked() -> None:
 
 def test_answers_are_found_by_input_whatever_the_order_and_each_once() -> None:
     replay = Replay([call("get", 1, id=1), call("get", 2, id=2), call("get", 3, id=2)])
-    values = [matches.value for id_ in (2, 1, 2) if (matches := replay.take(call("get", id=id_))) is not None]
+    values = [matches.value for id_ in (2, 1, 2) if (matches := replay.use(call("get", id=id_))) is not None]
     assert values == [2, 1, 3]
-    assert replay.take(call("get", id=2)) is None
-    assert replay.take(call("get", id=True)) is None
+    assert replay.use(call("get", id=2)) is None
+    assert replay.use(call("get", id=True)) is None
     assert replay.unused == []
 
 
 def test_in_order_when_asked() -> None:
     replay = Replay([RecordedCall("getTool", "z"), call("a"), call("b")], ordered=True)
-    assert replay.take(call("b")) is None
-    assert replay.take(call("a")) is not None
-    assert replay.take(call("b")) is not None
-    assert replay.take(RecordedCall("getTool", "z")) is not None
+    assert replay.use(call("b")) is None
+    assert replay.use(call("a")) is not None
+    assert replay.use(call("b")) is not None
+    assert replay.use(RecordedCall("getTool", "z")) is not None
 
 
 def test_a_mask_fits_every_credential() -> None:
     text = format_recording([call("login", {"token": "t-11111111"}, password="a"), call("me", 1, token="t-11111111")])
     replay = Replay([RecordedCall.from_mapping(item) for item in json.loads(text)["calls"]])
-    matches = replay.take(call("login", password="another"))
+    matches = replay.use(call("login", password="another"))
     assert matches is not None
     token = matches.value["token"]  # type: ignore[index]
-    assert replay.take(call("me", token=token)) is not None
-    assert replay.take(call("me", user="x")) is None
+    assert replay.use(call("me", token=token)) is not None
+    assert replay.use(call("me", user="x")) is None
 
 
 def test_mismatches_are_told_with_a_diff() -> None:
     entries = [call("get", id=1, all=False), call("get", id=2, all=True), call("list")]
     replay = Replay(entries)
-    replay.take(call("list"))
+    replay.use(call("list"))
     text = describe_unrecorded(call("get", id=2, all=False, more=[1]), replay, ordered=False)
     assert text.splitlines() == [
         'made:     get({"id": 2, "all": false, "more": [1]})',

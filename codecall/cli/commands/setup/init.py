@@ -50,7 +50,7 @@ def init(
     """
     from codecall.cli.commands.setup.client_files import merge_servers
     from codecall.cli.hidden import print_hidden
-    from codecall.cli.output import Output, telling_if_interrupted
+    from codecall.cli.output import Output, reporting_on_interrupt
     from codecall.cli.prompts import confirm
     from codecall.gateway.config.codecall_toml import TomlDocument, write_template, write_toml
 
@@ -89,7 +89,7 @@ def init(
     if merged.options.servers and not (
         dry_run or no_start or untrusted
     ):  # servers that somebody else may have written are not started
-        with telling_if_interrupted(f"{path} is written; `codecall tools --all` says which tools are hidden."):
+        with reporting_on_interrupt(f"{path} is written; `codecall tools --all` says which tools are hidden."):
             hidden, unknown = asyncio.run(_hidden(output, merged))
     if as_json:
         document = _document(path, configuration, merged, snippets, [*notes, *unknown], dry_run=dry_run)

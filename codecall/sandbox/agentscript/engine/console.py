@@ -14,18 +14,18 @@ class Console:
 
     def __init__(self, limits: Limits) -> None:
         self.lines: list[str] = []
-        """Lines since they were last taken."""
-        self.lost = 0
+        """Lines since they were last drained."""
+        self.dropped = 0
         """Lines that had no room."""
         self._limits = limits
         self._count = 0
         self._bytes = 0
         self._full = False
 
-    def take(self) -> list[str]:
-        """The lines since they were last taken."""
-        taken, self.lines = self.lines, []
-        return taken
+    def drain(self) -> list[str]:
+        """The lines since the last call."""
+        lines, self.lines = self.lines, []
+        return lines
 
     def add(self, text: str) -> bool:
         """Keep a line, or as much of it as there is room for; whether there may be room for another."""
@@ -38,7 +38,7 @@ class Console:
             text += mark if text else ""
         if self._full or self._count >= limits.max_console_calls or not (whole or text):
             self._full = True
-            self.lost += 1
+            self.dropped += 1
             return False
         self._full = not whole
         self._count += 1

@@ -162,7 +162,7 @@ class Realm:
             large = has_large_integer(answer.payload)
             self._turn("settle", answer.call, answer.ok, answer.payload, answer.reference, large)
 
-    def take_calls(self, budget: int) -> list[Call]:
+    def drain_calls(self, budget: int) -> list[Call]:
         """The tool calls not yet taken, in order, as many as fit into `budget` bytes and one frame; at least one."""
         count = calls_that_fit(self.calls, budget)
         batch, self.calls = self.calls[:count], self.calls[count:]

@@ -478,7 +478,7 @@ FindNamespaces: TypeAlias = Callable[[Sequence[str]], Mapping[str, NamespaceInfo
 """Looks up what the host knows about each of some names."""
 
 
-def ask_nobody(name: str, about: AskTopic = "tool", member: str = "", /) -> None:
+def no_host(name: str, about: AskTopic = "tool", member: str = "", /) -> None:
     """Knows no tools."""
     del name, about, member
 

@@ -19,7 +19,7 @@ from codecall.sandbox.agentscript.engine.prelude import LOCALE, PRELUDE, REFEREN
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_script
-from codecall.sandbox.agentscript.validator.names import ask_nobody
+from codecall.sandbox.agentscript.validator.names import no_host
 from codecall.sandbox.enclave import LimitsCache
 from codecall.testing import parse_programs
 
@@ -50,14 +50,14 @@ def outcome(script: str, limits: wire.Limits) -> object:
     except InvalidScript:
         return None
     looks = itertools.count()
-    engine = realm.Realm(limits, ask_nobody, lambda: float(next(looks)))  # each look at the clock takes a millisecond
+    engine = realm.Realm(limits, no_host, lambda: float(next(looks)))  # each look at the clock takes a millisecond
     program = instrument(text, checked, max_iterations=limits.max_iterations)
     engine.start(program, context='{"a": 1}', namespaces=checked.namespaces)
     calls: list[object] = []
     for _ in range(TURNS):
         if not (engine.pending_calls and engine.outcome is None):
             break
-        taken = engine.take_calls(wire.CALLS_BUDGET)
+        taken = engine.drain_calls(wire.CALLS_BUDGET)
         calls += [(call.name, call.input, call.line, call.column) for call in taken]
         engine.resume([answer(call) for call in taken])
     ended, steps = engine.outcome, engine.count_steps()
