@@ -201,3 +201,45 @@ def test_clients_get_the_gateway_and_a_backup(cli: CommandLine, monkeypatch: pyt
     ran = cli("clients", "write", "--yes", "--json")
     assert ran.json["error"]["code"] == "CANNOT_WRITE"
     assert file.read_text().endswith("// mine")
+
+
+GIT = {"git": {"command": "git-mcp"}}
+"""What a client has."""
+
+
+@pytest.mark.parametrize(
+    ("users", "project", "file"),
+    [
+        (None, None, "../home/.claude.json"),
+        ({"mcpServers": GIT}, None, "../home/.claude.json"),
+        ({"mcpServers": GIT}, GIT, "../home/.claude.json"),
+        ({"mcpServers": {}, "projects": {}}, GIT, ".mcp.json"),
+        (None, GIT, ".mcp.json"),
+        (None, {}, "../home/.claude.json"),
+    ],
+)
+def test_the_gateway_goes_where_the_servers_of_claude_code_are(
+    cli: CommandLine, users: dict[str, object] | None, project: dict[str, object] | None, file: str
+) -> None:
+    path = cli.folder / file
+    if users is not None:
+        cli.write("../home/.claude.json", json.dumps(users))
+    if project is not None:
+        cli.write(".mcp.json", json.dumps({"mcpServers": project}))
+    if project or users:
+        (snippet,) = cli("init", "--yes", "--no-start", "--json").json["clients"]
+        assert Path(snippet["path"]).resolve() == path.resolve()
+        scope = "project" if file == ".mcp.json" else "user"
+        assert snippet["command"].startswith(f"claude mcp add --scope {scope} codecall -- ")
+    else:
+        cli.write("codecall.toml", '[servers.git]\ncommand = "git-mcp"\n')
+    there = json.loads(path.read_text()) if path.exists() else {}
+    (written,) = cli("clients", "write", "claude-code", "--config", "codecall.toml", "--yes", "--json").json["written"]
+    assert Path(written["path"]).resolve() == path.resolve()
+    document = json.loads(path.read_text())
+    assert document.get("projects") == there.get("projects")
+    assert list(document["mcpServers"]) == [*there.get("mcpServers", ()), "codecall"]
+    # It is found there when its user has taken the others out.
+    path.write_text(json.dumps({"mcpServers": {"codecall": document["mcpServers"]["codecall"]}}))
+    again = cli("clients", "write", "claude-code", "--config", "codecall.toml", "--yes")
+    assert "has the gateway already" in again.err

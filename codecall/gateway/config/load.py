@@ -13,7 +13,14 @@ from typing import Final, Literal, NamedTuple
 
 from codecall.errors import OptionsError
 from codecall.gateway.config.codecall_toml import parse_own_options
-from codecall.gateway.config.mcp_clients import TITLES, Client, client_files, existing_client_files, parse_client
+from codecall.gateway.config.mcp_clients import (
+    TITLES,
+    Client,
+    Scope,
+    client_files,
+    existing_client_files,
+    parse_client,
+)
 from codecall.gateway.config.mcp_layers import ConfigLayer, find_layers
 from codecall.gateway.config.mcp_servers import EntryContext, translate_entry
 from codecall.gateway.config.names import fit_name, name_from_command, name_from_url
@@ -86,6 +93,18 @@ def read_client(client: Client | str, *, folder: Path | None = None) -> Configur
             raise OptionsError(f"{file}: holds no servers in the form of {TITLES[name]}")
         layers.extend(file_layers)
     return _combine(layers, candidates)
+
+
+def scope_of_servers(client: Client | str, *, folder: Path | None = None) -> Scope:
+    """Whose file of a client has servers, the gateway included: the project's, if no other has, else the user's."""
+    scopes: set[Scope] = set()
+    for file in existing_client_files(parse_client(client), folder=folder):
+        try:
+            layers = find_layers(file, read_document(file, discovered=True), folder or Path.cwd())
+        except OptionsError:
+            continue  # reading the client says so
+        scopes.update(layer.scope for layer in layers or () if layer.servers)
+    return "project" if scopes == {"project"} else "user"
 
 
 def _combine(layers: Iterable[ConfigLayer], files: Sequence[Path]) -> Configuration:

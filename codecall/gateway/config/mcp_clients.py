@@ -162,6 +162,7 @@ def build_snippet(
     name: str = "codecall",
     program: str = "codecall",
     variables: Sequence[str] = (),
+    scope: Scope = "user",
     folder: Path | None = None,
     machine: Machine | None = None,
 ) -> Snippet:
@@ -172,22 +173,23 @@ def build_snippet(
             own, so that paths should be absolute.
         variables: What its environment must have. Clients with windows do not have a shell's, so that their entries get
             a place for each value; Claude Code hands its own on.
+        scope: Of the file, for Claude Code; it is always the user's for the others.
     """
     on = machine or Machine.current()
     entry: dict[str, object] = {"command": program, "args": list(arguments)}
     if variables and client != "claude-code":
         entry["env"] = dict.fromkeys(variables, "…")
-    listed = [place.path for place in client_files(client, folder=folder, machine=on)]
-    user = [place.path for place in client_files(client, folder=folder, machine=on) if place.scope == "user"]
+    places = client_files(client, folder=folder, machine=on)
+    user = [place.path for place in places if place.scope == "user"]
     command: list[str] | None = None
     match client:
         case "claude-desktop":
             path = next((each for each in user if each.parent.is_dir()), user[-1])
             document = {"mcpServers": {name: entry}}
         case "claude-code":
-            path = listed[0]
+            path = next(place.path for place in places if place.scope == scope)
             document = {"mcpServers": {name: {"type": "stdio", **entry}}}
-            command = ["claude", "mcp", "add", "--scope", "user", name, "--", program, *arguments]
+            command = ["claude", "mcp", "add", "--scope", scope, name, "--", program, *arguments]
         case "cursor":
             path = user[0]
             document = {"mcpServers": {name: entry}}

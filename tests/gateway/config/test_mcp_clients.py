@@ -116,7 +116,7 @@ def test_snippets(client: str):
         "claude-desktop": ({"mcpServers": {"codecall": entry}}, ".config/Claude/claude_desktop_config.json", None),
         "claude-code": (
             {"mcpServers": {"codecall": typed}},
-            "work/.mcp.json",
+            ".claude.json",
             ["claude", "mcp", "add", "--scope", "user", "codecall", "--", "codecall", *arguments],
         ),
         "cursor": ({"mcpServers": {"codecall": entry}}, ".cursor/mcp.json", None),
@@ -139,6 +139,13 @@ def test_what_has_no_shell_gets_a_place_for_variables():
     assert json.loads(made["cursor"].text)["mcpServers"]["codecall"]["env"] == {"TOKEN": "…"}
     assert made["vscode"].command is None
     assert "env" not in made["claude-code"].text
+
+
+def test_claude_code_has_a_file_for_the_user_and_one_for_the_project():
+    machine = Machine("linux", ADA, {})
+    made = build_snippet("claude-code", ["serve"], folder=ADA / "work", machine=machine, scope="project")
+    assert made.path == ADA / "work" / ".mcp.json"
+    assert made.command == "claude mcp add --scope project codecall -- codecall serve"
 
 
 def test_commands_are_quoted_as_windows_reads_them():

@@ -199,10 +199,14 @@ def _variables(path: Path, text: str) -> list[str]:
 
 def gateway_snippets(names: Sequence[str], path: Path, text: str) -> list[Snippet]:
     """What makes each of these clients start the gateway with the configuration at `path`, whose text that is."""
+    from codecall.gateway.config.load import scope_of_servers
     from codecall.gateway.config.mcp_clients import build_snippet, parse_client
 
-    arguments, variables = ["serve", "--config", str(path)], _variables(path, text)
-    return [build_snippet(parse_client(name), arguments, program=_program(), variables=variables) for name in names]
+    arguments, program, variables = ["serve", "--config", str(path)], _program(), _variables(path, text)
+    return [
+        build_snippet(parse_client(name), arguments, program=program, variables=variables, scope=scope_of_servers(name))
+        for name in names
+    ]
 
 
 def _program() -> str:
