@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Final, ParamSpec, Self, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -66,6 +67,38 @@ class Options(BaseModel):
             return cls.model_validate(dict(values))
         except ValidationError as failure:
             raise OptionsError(_explain(cls, failure, where, show_values)) from None
+
+
+class OptionProblems:
+    """Collects what is wrong with several options, so that all of it is said at once."""
+
+    def __init__(self) -> None:
+        self.found: list[OptionsError] = []
+        """What is wrong."""
+
+    @contextmanager
+    def collecting(self) -> Generator[None]:
+        """Within this context, an error of options ends the context and is kept."""
+        try:
+            yield
+        except OptionsError as failure:
+            self.found.append(failure)
+
+    def raise_all(self) -> None:
+        """Raise what was kept, if anything, as one error.
+
+        Raises:
+            OptionsError: something is wrong.
+        """
+        if self.found:
+            raise self.as_error()
+
+    def as_error(self) -> OptionsError:
+        """What was kept as one error."""
+        if len(self.found) == 1:
+            return self.found[0]
+        hints = dict.fromkeys(error.hint for error in self.found if error.hint)
+        return OptionsError("; ".join(error.message for error in self.found), hint="\n".join(hints) or None)
 
 
 def passed_options(function: Callable[..., object], values: Mapping[str, object]) -> dict[str, object]:
@@ -144,6 +177,7 @@ def _dotted(where: str, *parts: object) -> str:
 
 def _explain(model: type[Options], failure: ValidationError, where: str, show_values: bool) -> str:
     lines: list[str] = []
+    listed: set[tuple[str, ...]] = set()
     items = failure.errors(include_url=False)
     for item in items:
         # A list is short of the items that are wrong themselves, which says nothing new.
@@ -157,7 +191,9 @@ def _explain(model: type[Options], failure: ValidationError, where: str, show_va
             names = _model_at(model, item["loc"]).names()
             near = nearest(to_snake(str(item["loc"][-1])), names)
             suggestion = f" (did you mean {near[0]}?)" if near else ""
-            lines.append(f"{path}: unknown option; known here: {', '.join(names)}{suggestion}")
+            known = "" if names in listed else f"; known here: {', '.join(names)}"
+            listed.add(names)
+            lines.append(f"{path}: unknown option{known}{suggestion}")
         elif item["type"] == "missing":
             lines.append(f"{path}: missing")
         elif item["type"] == "tuple_type":

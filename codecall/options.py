@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Required, Self, TypedDict, cast
 
 from pydantic import Field, model_validator
-from pydantic.alias_generators import to_camel, to_snake
+from pydantic.alias_generators import to_snake
 
 from codecall.approvals.options import ApprovalOptions, FlowRules, read_approvals
 from codecall.errors import OptionsError
 from codecall.extraction.options import ExtractOptions
 from codecall.key_value import KeyValueStore
 from codecall.meta_tools.starlark.options import ToolFilesOptions, read_tool_files
-from codecall.option_base import DURATION, Millis, Options
-from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, Preset, resolve_preset
+from codecall.option_base import DURATION, Millis, OptionProblems, Options
+from codecall.presets import Preset, load_preset, preset_example, read_vm
 
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
@@ -327,33 +326,32 @@ class PluginOptions(Options):
         Raises:
             OptionsError: an option is unknown, of the wrong type or out of range; the message names the field.
         """
-        if vm is not None and not isinstance(vm, Mapping):
-            name = vm if isinstance(vm, str) else "secure"
-            raise OptionsError(
-                f"vm: a mapping is needed, got {type(vm).__name__}", hint=f"For a preset: {_preset_example(name)}."
-            )
-        limits = dict(cast("Mapping[str, object]", vm or {}))
-        preset_value = limits.pop("preset", None)
-        if preset_value is not None and not isinstance(preset_value, (str, os.PathLike)):
-            raise OptionsError(f"vm.preset: a name or a path is needed, got {type(preset_value).__name__}")
-        preset = cast("str | os.PathLike[str] | None", preset_value)
-        values: dict[str, object] = dict(options)
-        for option, read in _SHORT_FORMS.items():
-            for spelling in {option, to_camel(option)} & values.keys():
-                values[spelling] = read(values[spelling])
-        for given, value in values.items():
-            if given in _PRESET_SPELLINGS:
-                raise OptionsError(f"{given}: set it as {_preset_example(value)}")
-            if to_snake(given) in Preset.model_fields:
-                raise OptionsError(
-                    f"{given}: is a limit; set it as vm={{'{given}': …}}, in TOML vm = {{ {given} = … }}"
-                )
-            if to_snake(given) in _RATE_LIMIT_SPELLINGS:
-                raise OptionsError(f"{given}: limits on calls are no option of the plugin", hint=_RATE_LIMIT_HINT)
-        name = preset if preset is not None else os.environ.get(PRESET_ENVIRONMENT_VARIABLE) or "secure"
-        values["preset"] = resolve_preset(name, limits)
-        values["preset_name"] = os.fspath(name)
-        return cls.read(values, where="")
+        problems = OptionProblems()
+        values: dict[str, object] = {}
+        for given, value in options.items():
+            with problems.collecting():
+                values[given] = _read_option(given, value)
+        # What is read below is for the other problems, where one of these is wrong.
+        values |= {"preset": load_preset("secure"), "preset_name": "secure"}
+        with problems.collecting():
+            values["preset"], values["preset_name"] = read_vm(vm)
+        with problems.collecting():
+            built = cls.read(values, where="")
+            if not problems.found:
+                return built
+        raise problems.as_error()
+
+
+def _read_option(given: str, value: object) -> object:
+    """The value of an option other than `vm`, in its long form."""
+    if given in _PRESET_SPELLINGS:
+        raise OptionsError(f"{given}: set it as {preset_example(value)}")
+    if to_snake(given) in Preset.model_fields:
+        raise OptionsError(f"{given}: is a limit; set it as vm={{'{given}': …}}, in TOML vm = {{ {given} = … }}")
+    if to_snake(given) in _RATE_LIMIT_SPELLINGS:
+        raise OptionsError(f"{given}: limits on calls are no option of the plugin", hint=_RATE_LIMIT_HINT)
+    read = _SHORT_FORMS.get(to_snake(given))
+    return value if read is None else read(value)
 
 
 _PRESET_SPELLINGS: Final = frozenset({"preset", "presets", "preset_name", "presetName"})
@@ -366,12 +364,6 @@ _RATE_LIMIT_HINT: Final = (
     "In Python: RateLimitPlugin.init(rules=[{'tool': '*', 'rate': '10/minute'}]).install(mcp), from codecall. "
     'In the gateway\'s file, at its top: [rate_limits] with rules = [{ tool = "*", rate = "10/minute" }].'
 )
-
-
-def _preset_example(name: object) -> str:
-    """How a preset is given: in Python, and in the gateway's file."""
-    shown = f"{name:.80}" if isinstance(name, str) else "secure"
-    return f"vm={{'preset': {shown!r}}}, in TOML vm = {{ preset = {json.dumps(shown, ensure_ascii=False)} }}"
 
 
 def _direct_calls(value: object) -> object:

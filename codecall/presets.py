@@ -14,7 +14,7 @@ from pydantic import Field
 from pydantic.alias_generators import to_camel, to_snake
 
 from codecall.errors import OptionsError
-from codecall.option_base import Millis, Options, reject_double_spelling
+from codecall.option_base import Millis, OptionProblems, Options, reject_double_spelling
 
 PRESET_NAMES = ("locked_down", "secure", "balanced", "experimental")
 """The shipped presets, from strictest to most generous."""
@@ -187,3 +187,36 @@ def resolve_preset(
         hint = f"Write {where}={{'timeout_ms': 8000}}, with the names of limits."
         raise OptionsError(f"{where}: a mapping of limits is needed, got {type(overrides).__name__}", hint=hint)
     return preset.replaced(cast("Mapping[str, object]", overrides), where=where) if overrides else preset
+
+
+def read_vm(vm: object) -> tuple[Preset, str]:
+    """The limits of the plugin's `vm` option, `{"preset": …, <override>: …}`, and the name of their preset.
+
+    Raises:
+        OptionsError: as for `resolve_preset`.
+    """
+    if vm is not None and not isinstance(vm, Mapping):
+        name = vm if isinstance(vm, str) else "secure"
+        raise OptionsError(
+            f"vm: a mapping is needed, got {type(vm).__name__}", hint=f"For a preset: {preset_example(name)}."
+        )
+    limits = dict(cast("Mapping[str, object]", vm or {}))
+    preset_value = limits.pop("preset", None)
+    if preset_value is not None and not isinstance(preset_value, (str, os.PathLike)):
+        raise OptionsError(f"vm.preset: a name or a path is needed, got {type(preset_value).__name__}")
+    given = cast("str | os.PathLike[str] | None", preset_value)
+    named = given if given is not None else os.environ.get(PRESET_ENVIRONMENT_VARIABLE) or "secure"
+    problems = OptionProblems()
+    with problems.collecting():
+        load_preset(named)
+    with problems.collecting():
+        preset = resolve_preset("secure" if problems.found else named, limits)
+        if not problems.found:
+            return preset, os.fspath(named)
+    raise problems.as_error()
+
+
+def preset_example(name: object) -> str:
+    """How a preset is given: in Python, and in the gateway's file."""
+    shown = f"{name:.80}" if isinstance(name, str) else "secure"
+    return f"vm={{'preset': {shown!r}}}, in TOML vm = {{ preset = {json.dumps(shown, ensure_ascii=False)} }}"

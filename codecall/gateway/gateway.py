@@ -34,6 +34,7 @@ from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.tools.sources import MissingTools
 from codecall.gateway.upstream.server import Backend
 from codecall.meta_tools.starlark.options import ToolFileServer, ToolFilesOptions
+from codecall.option_base import OptionProblems
 from codecall.options import PluginOptions
 from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.server.list_changed import ListChangedNotifier
@@ -278,13 +279,15 @@ class Gateway:
     def _create_plugin(self, asked: Sequence[str]) -> GatewayPlugin | None:
         """The plugin; calls of destructive tools of these servers are asked for."""
         options = dict(resolve_values(self.options.codecall, where="codecall"))
-        with self.options.naming("codecall"):
+        problems = OptionProblems()
+        with problems.collecting(), self.options.naming("codecall"):
             PluginOptions.build(**options)  # by itself, so that an error is known to be of that table
         own_rules: dict[str, Sequence[ApprovalRule]] = {}
         for name, server in self.options.servers.items():
             if server.enabled and server.approvals:
-                with self.options.naming(f"servers.{name}"):
+                with problems.collecting(), self.options.naming(f"servers.{name}"):
                     own_rules[name] = read_rules(server.approvals)
+        problems.raise_all()
         own = {"starlark": self.options.starlark, "tool_files": self._tool_files()}
         for name, spellings in _OTHER_SETS.items():
             if own[name] is not None and any(options.get(spelling) is not None for spelling in spellings):

@@ -238,12 +238,38 @@ def _yaml(file: Path, text: str) -> list[Document]:
             return documents
     except yaml.MarkedYAMLError as failure:
         mark = failure.problem_mark or failure.context_mark
+        if mark is not None and mark.line >= len(text.splitlines()) and failure.context_mark is not None:
+            mark = failure.context_mark  # what is never closed, and not the end of the file
         where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
-        twice = ": a key stands twice in one mapping" if failure.problem == "a key stands twice" else ""
-        raise OptionsError(f"{file}: not YAML{where}{twice}") from None
+        said = ", ".join(filter(None, map(_yaml_problem, (failure.context or "", failure.problem or ""))))
+        raise OptionsError(f"{file}: not YAML{where}: {said}" if said else f"{file}: not YAML{where}") from None
     except (yaml.YAMLError, ValueError):
         raise OptionsError(f"{file}: not YAML") from None
     raise OptionsError(f"{file}: is nested too deeply, or refers to itself too often")
+
+
+_YAML_PROBLEMS: Final = {
+    "found unhashable key": "a mapping or list is a key here; put a template in quotes, '{{ … }}'",
+    "a key stands twice": "a key stands twice in one mapping",
+}
+_YAML_WORDS: Final = {
+    "<stream end>": "the end of the file",
+    "<block end>": "the end of the block",
+    "<scalar>": "a text",
+}
+_YAML_QUOTED: Final = re.compile(r"'([^']*)'|<[a-z ]+>")
+
+
+def _yaml_problem(problem: str) -> str:
+    """What the parser says is wrong; of what it quotes only single characters and its own words stay."""
+
+    def word(found: re.Match[str]) -> str:
+        text = found[1] if found[1] is not None else found[0]
+        if text in _YAML_WORDS:
+            return _YAML_WORDS[text]
+        return found[0] if len(text) <= 1 or re.fullmatch(r"\\\w|<[a-z ]+>", text) else "…"
+
+    return _YAML_PROBLEMS.get(problem) or _YAML_QUOTED.sub(word, problem)
 
 
 def _yaml_lines(node: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], int]]:

@@ -36,7 +36,7 @@ from codecall.gateway.config.options import (
 from codecall.gateway.config.secrets import replace_secrets
 from codecall.gateway.config.variables import ABSOLUTE_PATH, escape_references
 from codecall.meta_tools.starlark.options import ToolFilesOptions
-from codecall.option_base import Options, reject_double_spelling
+from codecall.option_base import OptionProblems, Options, reject_double_spelling
 from codecall.options import PluginOptions, StarlarkOptions
 from codecall.similarity import nearest
 
@@ -69,39 +69,46 @@ def parse_own_options(file: Path, data: Mapping[str, object]) -> GatewayOptions:
     if not isinstance(entries, dict):
         raise OptionsError(f"{file}: servers: a table of servers by name is needed")
     servers: dict[str, AnyServer] = {}
+    problems = OptionProblems()
     for name, entry in cast("dict[object, object]", entries).items():
         where = f"{file}: servers.{name}"
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise OptionsError(f"{where}: is no name of a server; {fit_name(str(name))} would be one")
-        servers[name] = parse_server(entry, where, file.parent)
-    _refuse_other_than_tables(file, values)
-    for key, part in _PARTS.items():
-        if isinstance(value := values.get(key), dict):
-            reject_double_spelling(part, cast("dict[str, object]", value), f"{file}: {key}")
-    for key in ("composite_tools", "compositeTools"):
-        if isinstance(value := values.get(key), dict):
-            values[key] = _with_paths(cast("dict[str, object]", value), file.parent)
-    for key in ("cache_dir", "cacheDir"):
-        if isinstance(value := values.get(key), str):
-            values[key] = _from_folder(value, file.parent)
-    if isinstance(expose := values.get("expose"), dict):
-        # Unlike the others it holds no secrets, so that its values may be shown.
-        values["expose"] = ExposeOptions.read(cast("dict[str, object]", expose), where=f"{file}: expose")
+        with problems.collecting():
+            if not isinstance(name, str) or not _NAME.fullmatch(name):
+                raise OptionsError(f"{where}: is no name of a server; {fit_name(str(name))} would be one")
+            servers[name] = parse_server(entry, where, file.parent)
+    for key in list(values):
+        value = values.pop(key)
+        with problems.collecting():
+            values[key] = _read_table(file, key, value)
     # The prefix is a path's, so that fields of the top stand behind a colon as the others do.
-    try:
-        options = GatewayOptions.read({**values, "servers": servers}, where="", show_values=False)
-    except OptionsError as failure:
-        own = [key for key in values if to_snake(key) in _PLUGIN_KEYS and to_snake(key) not in GatewayOptions.names()]
-        hint = f"Under [codecall] there is {', '.join(own)}." if own else None
-        raise OptionsError(f"{file}: {failure.message}", hint=hint) from None
+    options = GatewayOptions()
+    with problems.collecting():
+        try:
+            options = GatewayOptions.read({**values, "servers": servers}, where="", show_values=False)
+        except OptionsError as failure:
+            own = [key for key in values if to_snake(key) in _PLUGIN_KEYS - set(GatewayOptions.names())]
+            hint = f"Under [codecall] there is {', '.join(own)}." if own else None
+            raise OptionsError(f"{file}: {failure.message}", hint=hint) from None
+    problems.raise_all()
     return options.read_from(dict.fromkeys(GatewayOptions.names(), str(file)))
 
 
-def _refuse_other_than_tables(file: Path, values: Mapping[str, object]) -> None:
-    for key, value in values.items():
-        example = TABLE_EXAMPLES.get(to_snake(key))
-        if example is not None and value is not None and not isinstance(value, dict):
-            raise OptionsError(f"{file}: {key}: a table is needed, such as {example}")
+def _read_table(file: Path, key: str, value: object) -> object:
+    """What stands under a key of the top, as far as it is read by itself."""
+    name = to_snake(key)
+    if (example := TABLE_EXAMPLES.get(name)) is not None and value is not None and not isinstance(value, dict):
+        raise OptionsError(f"{file}: {key}: a table is needed, such as {example}")
+    if name == "cache_dir" and isinstance(value, str):
+        return _from_folder(value, file.parent)
+    if not isinstance(value, dict):
+        return value
+    table = cast("dict[str, object]", value)
+    if (part := _PARTS.get(name)) is not None:
+        reject_double_spelling(part, table, f"{file}: {key}")
+    if name == "expose":
+        # Unlike the others it holds no secrets, so that its values may be shown.
+        return ExposeOptions.read(table, where=f"{file}: expose")
+    return _with_paths(table, file.parent) if name == "composite_tools" else table
 
 
 def _with_paths(values: dict[str, object], folder: Path) -> dict[str, object]:

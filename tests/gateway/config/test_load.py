@@ -408,7 +408,23 @@ LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [" + f"*a{n - 1}," * 9 + "]\n" 
         ("c.json", '{"a": 1, "a": "SECRET"}', "the key 'a' stands twice in one object"),
         ("c.json", "[" * 100_000, "c.json: "),
         ("c.json", '["SECRET"]', "c.json: a mapping is needed, a list is there"),
-        ("c.yaml", "a: 'SECRET\n", "c.yaml: not YAML, line "),
+        (
+            "c.yaml",
+            "a: 'SECRET\n",
+            "c.yaml: not YAML, line 1, column 4: while scanning a quoted scalar, ",
+        ),
+        (
+            "c.yaml",
+            "a: 1\nb: [SECRET\n",
+            "line 2, column 4: while parsing a flow sequence, expected ',' or ']', but got the end of the file",
+        ),
+        ("c.yaml", "a: *SECRET\n", "c.yaml: not YAML, line 1, column 4: found undefined alias …"),
+        ("c.yaml", "a:\n\tb: SECRET\n", "line 2, column 1: while scanning for the next token, found character '\\t'"),
+        (
+            "c.yaml",
+            "a: {{.SECRET}}\n",
+            "c.yaml: not YAML, line 1, column 5: while constructing a mapping, a ",
+        ),
         ("c.yaml", "servers:\n  a: {command: x}\n  a: {command: SECRET}\n", "a key stands twice in one mapping"),
         ("c.yaml", "a: !SECRET 1\n", "c.yaml: not YAML, line 1"),
         ("c.yaml", LAUGHS, "c.yaml: is nested too deeply, or refers to itself too often"),
@@ -641,3 +657,27 @@ def test_whatever_a_file_holds_is_read_or_refused_without_showing_a_secret(tmp_p
     except OptionsError as failure:
         said = f"{failure!r} {failure.hint}"
     assert SECRET[:20] not in said
+
+
+def test_all_that_is_wrong_in_our_file_is_told_at_once(tmp_path: Path) -> None:
+    text = "[servers.a]\nurll='x'\n[servers.b]\ncommand='c'\nargs=1\n[expose]\nmode='no'\n[serve]\nport='x'\n"
+    file = put(tmp_path / "c.toml", f"{text}[access]\nbogus=1")
+    with pytest.raises(OptionsError) as refused:
+        read_config(file)
+    said = refused.value.message
+    places = ("servers.a: ", "servers.b.args: ", "expose.mode: ")
+    assert [said.count(f"{file}: {place}") for place in places] == [1, 1, 1]
+    assert "serve.port: Input should be a valid integer" in said
+    assert "access.bogus: unknown option" in said
+
+
+def test_all_that_is_wrong_in_the_table_of_the_plugin_is_told_at_once(tmp_path: Path) -> None:
+    text = "[codecall]\ntop_k=0\ntimeout_ms=5\nvm={preset='fast', timeoutt_ms=1}\nmode='some'\nbogus=1\nbogus2=2\n"
+    file = put(tmp_path / "c.toml", f"{text}approvals='x'")
+    with pytest.raises(OptionsError) as refused:
+        Gateway(read_config(file).options)
+    said = [part.partition(": ")[0] for part in refused.value.message.split("; ")]
+    assert said[0] == str(file)
+    for place in ("approvals", "vm.preset", "vm.timeoutt_ms", "top_k", "mode", "bogus", "bogus2"):
+        assert place in said, refused.value.message
+    assert refused.value.message.count("tool_name_separator") == 1
