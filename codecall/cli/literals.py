@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -18,47 +19,161 @@ _NAMING: Final = frozenset({"callTool", "getTool", "readResource", "getPrompt", 
 """Functions whose first argument names what is called, and is no value."""
 
 
+_PLACED: Final = re.compile(r"(?P<value>.*)@(?P<place>all|\d{1,9}(?::\d{1,9})?(?:,\d{1,9}(?::\d{1,9})?)*)", re.DOTALL)
+"""A value of `--parameter` with the places that are meant: `50@3`, `50@3:17,9`, `50@all`."""
+
+MAX_SHOWN: Final = 10
+"""Places of one literal that an error shows; it says how many more there are."""
+
+
 class Literal(NamedTuple):
     """A literal of a script, as JSON data, with its place in the text."""
 
     start: int
     end: int
     value: object
+    argument: str = ""
+    """The name of the argument that it is of what is called; empty: it is none."""
 
 
-def with_parameters(script: str, literals: Mapping[str, object], *, starlark: bool) -> str:
-    """The script with parameters in place of literals.
+class Reading(NamedTuple):
+    """What `--parameter` may mean: a value, and which of its places."""
+
+    value: object
+    place: str = ""
+    """`all`, or lines with or without columns; empty: nobody says."""
+
+
+class ReplacedLiteral(NamedTuple):
+    """A literal that became a parameter, with the places in the script, as `line:column`."""
+
+    value: object
+    replaced: tuple[str, ...]
+    left: tuple[str, ...]
+    """Where a literal of that value stays."""
+
+
+def read_parameters(words: Iterable[str]) -> dict[str, list[Reading]]:
+    """What each `--parameter` may mean, by the name of the parameter, the likelier first.
+
+    Raises:
+        CodeCallError: one is no `key=value`.
+    """
+    found: dict[str, list[Reading]] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not key:
+            raise CodeCallError(f"--parameter {word!r:.80}: key=value is needed", code="USAGE")
+        placed = _PLACED.fullmatch(value)
+        found[key] = [Reading(_data(value)), *([Reading(_data(placed["value"]), placed["place"])] if placed else [])]
+    return found
+
+
+def _data(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def with_parameters(
+    script: str, wanted: Mapping[str, Sequence[Reading]], *, starlark: bool, first_line: int = 1
+) -> tuple[str, dict[str, ReplacedLiteral]]:
+    """The script with parameters in place of literals, and what was replaced.
 
     Args:
         script: Its text, with or without types.
-        literals: The values that become parameters, by the names of these.
+        wanted: The literals that become parameters, by the names of these.
         starlark: Whether it is Starlark; else it is AgentScript.
+        first_line: The number of its first line.
 
     Raises:
-        CodeCallError: it has no literal of such a value.
+        CodeCallError: it has no literal of such a value, or several, and nobody says which is meant.
     """
-    if not literals:
-        return script
-    found = list(_in_starlark(script) if starlark else _in_agentscript(script))
-    replaced: dict[tuple[int, int], str] = {}
-    for name, value in literals.items():
-        wanted = _canonical(value)
-        places = [literal for literal in found if _canonical(literal.value) == wanted]
-        if not places:
-            shown = ", ".join(dict.fromkeys(_canonical(literal.value) for literal in found if literal.value != ""))
-            raise CodeCallError(
-                f"--parameter {name}: the script has no literal {wanted:.80}",
-                code="USAGE",
-                hint=f"Its literals: {shown:.400}." if shown else "It has no literals.",
-            )
-        for place in places:
-            replaced[place.start, place.end] = name if starlark else f"codecallContext.{name}"
+    if not wanted:
+        return script, {}
+    found = sorted(_in_starlark(script) if starlark else _in_agentscript(script), key=lambda each: each[:2])
+    lines = _Lines(script, first_line)
+    texts: dict[tuple[int, int], str] = {}
+    told: dict[str, ReplacedLiteral] = {}
+    for name, readings in wanted.items():
+        reading, places = _places(name, readings, found)
+        chosen = _chosen(name, reading, places, lines)
+        texts |= {(each.start, each.end): name if starlark else f"codecallContext.{name}" for each in chosen}
+        left = tuple(lines.place(each) for each in places if each not in chosen)
+        told[name] = ReplacedLiteral(reading.value, tuple(map(lines.place, chosen)), left)
     parts, at = list[str](), 0
-    for start, end in sorted(replaced, key=lambda place: (place[0], -place[1])):
+    for start, end in sorted(texts, key=lambda place: (place[0], -place[1])):
         if start >= at:  # else it is inside of one that is replaced
-            parts += [script[at:start], replaced[start, end]]
+            parts += [script[at:start], texts[start, end]]
             at = end
-    return "".join([*parts, script[at:]])
+    return "".join([*parts, script[at:]]), told
+
+
+def _places(name: str, readings: Sequence[Reading], found: Sequence[Literal]) -> tuple[Reading, list[Literal]]:
+    """The reading of which the script has a literal, with all that there are."""
+    for reading in readings:
+        canonical = _canonical(reading.value)
+        if places := [literal for literal in found if _canonical(literal.value) == canonical]:
+            return reading, places
+    shown = ", ".join(dict.fromkeys(_canonical(literal.value) for literal in found if literal.value != ""))
+    raise CodeCallError(
+        f"--parameter {name}: the script has no literal {_canonical(readings[-1].value):.80}",
+        code="USAGE",
+        hint=f"Its literals: {shown:.400}." if shown else "It has no literals.",
+    )
+
+
+def _chosen(name: str, reading: Reading, places: Sequence[Literal], lines: _Lines) -> Sequence[Literal]:
+    """Those of several places that are meant: the named ones, or the one argument of the parameter's name."""
+    if reading.place == "all":
+        return places
+    chosen: list[Literal] = []
+    for word in reading.place.split(","):
+        here = [each for each in places if not word or word in (lines.place(each), lines.place(each).partition(":")[0])]
+        arguments = [each for each in here if each.argument == name]
+        here = arguments if len(arguments) == 1 else here
+        if len(here) != 1:
+            raise _unclear(name, reading, word if not here else "", places, lines)
+        chosen += [each for each in here if each not in chosen]
+    return chosen
+
+
+def _unclear(name: str, reading: Reading, missed: str, places: Sequence[Literal], lines: _Lines) -> CodeCallError:
+    value = f"{_canonical(reading.value):.80}"
+    shown = ", ".join(f"{lines.place(each)} `{lines.excerpt(each)}`" for each in places[:MAX_SHOWN])
+    more = f" and {len(places) - MAX_SHOWN} more" if len(places) > MAX_SHOWN else ""
+    what = f"is not at {missed}" if missed else f"is in {len(places)} places"
+    example = f"{name}={value}@{lines.place(places[-1])}"
+    return CodeCallError(
+        f"--parameter {name}: the literal {value} {what} of the script (line:column): {shown}{more}",
+        code="USAGE",
+        hint=f"Say which is meant: `--parameter {example}`, several with commas, or `@all`.",
+    )
+
+
+class _Lines:
+    """Places of literals, as persons read them.
+
+    Args:
+        script: The text that they are in.
+        first_line: The number of its first line.
+    """
+
+    def __init__(self, script: str, first_line: int) -> None:
+        self._script = script
+        self._first = first_line
+
+    def place(self, literal: Literal) -> str:
+        """Line and column."""
+        before = self._script[: literal.start]
+        return f"{before.count(chr(10)) + self._first}:{len(before) - before.rfind(chr(10))}"
+
+    def excerpt(self, literal: Literal) -> str:
+        """What stands around it in its line."""
+        start = max(self._script.rfind("\n", 0, literal.start) + 1, literal.start - 24)
+        text = self._script[start : literal.start + 24].partition("\n")[0] if literal.end - literal.start < 24 else ""
+        return (text or self._script[start : literal.end].partition("\n")[0][:60]).strip()
 
 
 def _canonical(value: object) -> str:
@@ -180,13 +295,20 @@ def _in_agentscript(script: str) -> Iterator[Literal]:
     from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, children, span
 
     waiting = _statements(script)
+    arguments: dict[int, str] = {}
     while waiting:
         node = waiting.pop()
+        below = list(children(node))
         with suppress(_NoLiteralError):
             value = _value(node)
             start, end = span(node)
-            yield Literal(start - PREFIX_LENGTH, end - PREFIX_LENGTH, value)
-        below = list(children(node))
+            yield Literal(start - PREFIX_LENGTH, end - PREFIX_LENGTH, value, arguments.get(id(node), ""))
+            if node.type == "UnaryExpression":
+                below = []  # 5 is no literal of its own in -5
+        if node.type == "CallExpression":
+            given = [each for each in node.arguments if each.type == "ObjectExpression"]
+            members = (each for one in given for each in one.properties if each.type == "Property")
+            arguments |= {id(each.value): str(each.key.name or each.key.value) for each in members if not each.computed}
         if node.type == "Property" and not node.computed:
             below = [node.value]
         if node.type == "CallExpression" and getattr(node.callee, "name", None) in _NAMING:
@@ -237,7 +359,15 @@ def _in_starlark(script: str) -> Iterator[Literal]:
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _NAMING and node.args
     }
+    arguments: dict[int, str] = {}
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        arguments |= {id(each.value): each.arg for each in call.keywords if each.arg is not None}
+        for given in (each for each in call.args if isinstance(each, ast.Dict)):
+            pairs = zip(given.keys, given.values, strict=True)
+            arguments |= {id(value): str(key.value) for key, value in pairs if isinstance(key, ast.Constant)}
     for node in ast.walk(tree):
+        if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):
+            names.add(id(node.operand))  # 5 is no literal of its own in -5
         if not isinstance(node, ast.expr) or id(node) in names or node.end_lineno is None:
             continue
         try:
@@ -246,4 +376,5 @@ def _in_starlark(script: str) -> Iterator[Literal]:
         except (ValueError, TypeError):
             continue
         end = offset(node.end_lineno, node.end_col_offset or 0)
-        yield Literal(offset(node.lineno, node.col_offset), end, cast("object", value))
+        start = offset(node.lineno, node.col_offset)
+        yield Literal(start, end, cast("object", value), arguments.get(id(node), ""))

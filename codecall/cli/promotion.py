@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from codecall.cli.literals import with_parameters
+from codecall.cli.literals import Reading, ReplacedLiteral, with_parameters
 from codecall.errors import CodeCallError, ToolCallError
 from codecall.presets import PRESET_NAMES
 from codecall.redaction.masking import unnumbered
@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
-_CUT: Final = ({"__truncated"}, {"__unreadable"})
-"""What stands in a record for what is not in it."""
+_CUT: Final = ("__truncated", "__unreadable")
+"""Under which a record says what is not in it."""
+_CUT_TEXT: Final = re.compile(r"…\[truncated \d+ characters\]\Z")
+_VARYING: Final = re.compile(r"\b(?:new Date\(\)|Date\.now\b|Math\.random\b)")
+"""What gives another value each time."""
 _CALLED: Final = frozenset({"tool", "resource", "prompt"})
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _DEPTH: Final = 2
@@ -41,20 +44,24 @@ class PromotedScript(NamedTuple):
     parameters: tuple[str, ...]
     tools: tuple[str, ...]
     """What it may use."""
+    literals: Mapping[str, ReplacedLiteral]
+    """The literals that became parameters, by the names of these."""
 
 
-async def promote_run(trace: Trace, name: str, description: str, literals: Mapping[str, object]) -> PromotedScript:
+async def promote_run(
+    trace: Trace, name: str, description: str, literals: Mapping[str, Sequence[Reading]]
+) -> PromotedScript:
     """Make a composite tool of a run.
 
     Args:
         trace: The run, from its record.
         name: The name of the tool.
         description: What it does.
-        literals: Values in the script that become parameters, by the names of these.
+        literals: What may be meant by the literals that become parameters, by the names of these.
 
     Raises:
-        CodeCallError: the record has not all of the run, the script has not such a literal, or does something else when
-            it is run again.
+        CodeCallError: the record has not all of the run; the script has no such literal, or several; or it does
+            something else when it is run again.
     """
     script, context = _script_of(trace), _context_of(trace)
     for key in literals:
@@ -63,62 +70,97 @@ async def promote_run(trace: Trace, name: str, description: str, literals: Mappi
         if _VARIABLE.fullmatch(key) is None:
             raise CodeCallError(f"--parameter {key!r:.80}: is no name of a variable", code="USAGE")
     starlark = trace.language == "starlark"
-    script = with_parameters(script, literals, starlark=starlark)
-    params = {**context, **literals}
+    before, found, _ = (trace.script or "").partition(script)
+    first_line = before.count("\n") + 1 if found else 1
+    script, told = with_parameters(script, literals, starlark=starlark, first_line=first_line)
+    params = {**context, **{key: each.value for key, each in told.items()}}
     tools = tuple(dict.fromkeys(call.name for call in trace.calls))
     header = _header(name, description, params, trace.result.data, tools)
     text = f"{_commented(header, starlark=starlark)}{script.strip()}\n"
     result, recording = await _replayed(text, trace, params, tools)
     if unnumbered(_canonical(result.value)) != unnumbered(_canonical(trace.result.data)):
-        raise _not_replayable(trace, "run again with the recorded answers, the script gives another result")
+        raise _other_path(trace, "the script gives another result", script)
     suffix = ".star" if starlark else ".js"
     test = _test(trace, name, suffix, params, result.value)
     files = {f"{name}{suffix}": text, f"{name}.recording.json": recording, f"test_{_identifier(name)}.py": test}
-    return PromotedScript(files, tuple(params), tools)
+    return PromotedScript(files, tuple(params), tools, told)
 
 
 def _script_of(trace: Trace) -> str:
     if trace.language == "workflow":
-        raise _not_replayable(trace, "it is a run of a composite tool already")
+        hint = "Its definition is the tool: copy that, and change it."
+        raise _not_replayable(trace, "it is a run of a composite tool already", hint)
     if trace.status != "ok":
-        raise _not_replayable(trace, f"it ended with the status {trace.status}")
-    if trace.dry_run or trace.script is None:
-        why = "it was a dry run" if trace.dry_run else "the record has no script"
-        raise _not_replayable(trace, why)
-    if not trace.result.available or _is_cut(trace.result.data):
-        raise _not_replayable(trace, "the record has not all of its result")
+        hint = "Mend the script, run it, and promote the run that ends well."
+        raise _not_replayable(trace, f"it ended with the status {trace.status}", hint)
+    if trace.dry_run:
+        raise _not_replayable(trace, "it was a dry run", "Run the script without dryRun, and promote that run.")
+    if trace.script is None:
+        raise _not_replayable(trace, "the record has no script", _RECORD_INPUTS)
+    _check_whole(trace, trace.result, "its result", _RECORD_RESULTS)
     for call in trace.calls:
         if call.called not in _CALLED:
-            raise _not_replayable(trace, f"call {call.number} reads a kept result")
-        values = [call.input, *([call.result] if call.outcome == "ok" else [])]
-        if any(not value.available or _is_cut(value.data) for value in values):
-            raise _not_replayable(trace, f"the record has not all of call {call.number}, {call.name}")
+            hint = "Run a script that makes the calls itself, instead of reading what another run has kept."
+            raise _not_replayable(trace, f"call {call.number} reads a kept result", hint)
+        _check_whole(trace, call.input, f"the input of call {call.number}, {call.name}", _RECORD_INPUTS)
+        if call.outcome == "ok":
+            _check_whole(trace, call.result, f"what call {call.number}, {call.name}, returned", _RECORD_RESULTS)
     return _without_header(_without_fence(trace.script), starlark=trace.language == "starlark")
 
 
 def _context_of(trace: Trace) -> JsonObject:
     context: TraceValue = trace.context
-    if not context.available:
-        if context.chars:
-            raise _not_replayable(trace, "the record has not its context")
+    if not context.available and not context.chars:
         return {}
-    if _is_cut(context.data) or not isinstance(context.data, Mapping):
-        raise _not_replayable(trace, "the record has not all of its context")
+    _check_whole(trace, context, "its context", _RECORD_INPUTS)
+    if not isinstance(context.data, Mapping):
+        raise _not_replayable(trace, "its context is no object", _RECORD_INPUTS)
     return dict(cast("Mapping[str, Any]", context.data))
 
 
-def _not_replayable(trace: Trace, why: str) -> CodeCallError:
-    return CodeCallError(
-        f"The run {trace.run_id} cannot be promoted: {why}",
-        code="NOT_REPLAYABLE",
-        hint="Record with include_arguments and include_results, and promote a run of a script that succeeded.",
+_RECORD_INPUTS: Final = "Record with include_arguments (`codecall serve --records` does), and promote a run made then."
+_RECORD_RESULTS: Final = "Record with include_results (`codecall serve --records` does), and promote a run made then."
+
+
+def _check_whole(trace: Trace, value: TraceValue, what: str, missing: str) -> None:
+    """Raises CodeCallError if a record has not all of a value; `missing` is what to do if it has nothing of it."""
+    from codecall.audit.values import RECORD
+
+    if value.available and not _is_cut(value.data):
+        return
+    if not value.available and (value.chars or 0) <= RECORD.read:
+        raise _not_replayable(trace, f"the record has not {what}", missing)
+    size = f", which has {value.chars:,} characters" if value.chars else ""
+    raise _not_replayable(
+        trace,
+        f"the record has not all of {what}{size}",
+        f"A record keeps {RECORD.chars:,} characters of a value, {RECORD.text:,} of one text and {RECORD.nodes:,} "
+        "values: let the script return, or ask tools for, less, and promote that run.",
     )
 
 
+def _not_replayable(trace: Trace, why: str, hint: str) -> CodeCallError:
+    return CodeCallError(f"The run {trace.run_id} cannot be promoted: {why}", code="NOT_REPLAYABLE", hint=hint)
+
+
+def _other_path(trace: Trace, why: str, script: str) -> CodeCallError:
+    """The error of a script that does something else when it is run again, with the same answers."""
+    varying = dict.fromkeys(_VARYING.findall(script))
+    hint = (
+        f"It uses {', '.join(varying)}, which differs each time: give such values as `context`."
+        if varying
+        else "It depends on more than its arguments and what its calls returned, such as the schemas of tools, the "
+        "time, chance, or credentials, which records mask: let it take that as `context`, and promote that run."
+    )
+    return _not_replayable(trace, f"run again with the recorded answers, {why}", hint)
+
+
 def _is_cut(value: object) -> bool:
+    if isinstance(value, str):
+        return _CUT_TEXT.search(value) is not None
     if isinstance(value, Mapping):
         mapping = cast("Mapping[str, object]", value)
-        return set(mapping) in _CUT or any(map(_is_cut, mapping.values()))
+        return any(key in mapping for key in _CUT) or any(map(_is_cut, mapping.values()))
     return isinstance(value, (list, tuple)) and any(map(_is_cut, cast("list[object]", value)))
 
 
@@ -176,10 +218,10 @@ async def _replayed(
             starlark=starlark_terms(script, {name: {} for name in tools}, extracts=True) if starlark else None,
         )
     if result.error is not None:
-        raise _not_replayable(trace, f"run again with the recorded answers, the script fails: {result.error.message}")
+        raise _other_path(trace, f"the script fails: {result.error.message}", script)
     if replay.unused:
         left = ", ".join(entry.name for entry in replay.unused[:3])
-        raise _not_replayable(trace, f"run again with the recorded answers, the script does not call {left}")
+        raise _other_path(trace, f"the script does not call {left}", script)
     return result, format_recording(entries)
 
 

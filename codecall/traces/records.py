@@ -18,7 +18,7 @@ from typing import Final, cast
 from codecall.audit.events import AuditEvent, Fields, RunDetails, call_fields, end_fields, start_fields
 from codecall.audit.values import ValueBounds, redact_json, redact_script, redact_value
 from codecall.envelopes import CallRecord, ExecutionResult
-from codecall.errors import OptionsError
+from codecall.errors import CodeCallError, OptionsError
 from codecall.files import write_private_file
 from codecall.redaction.masking import Masker
 from codecall.sandbox.interfaces import OnCallEnd, RunObserver
@@ -279,6 +279,25 @@ def traces_of(lines: Iterable[str], skipped: list[int] | None = None) -> Iterato
             continue
         yield from assembler.add(cast("dict[str, object]", event))
     yield from assembler.unfinished()
+
+
+def named_run(traces: Iterable[Trace], name: str) -> list[Trace]:
+    """The traces of the run with an id, else of the one run whose id begins so; none if there is none.
+
+    Raises:
+        CodeCallError: several begin so.
+    """
+    found = [trace for trace in traces if name and trace.run_id.startswith(name)]
+    found = [trace for trace in found if trace.run_id == name] or found
+    ids = list(dict.fromkeys(trace.run_id for trace in found))
+    if len(ids) > 1:
+        more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
+        raise CodeCallError(
+            f"{len(ids)} runs begin with {name!r:.80}: {', '.join(ids[:5])}{more}",
+            code="USAGE",
+            hint="Give more of the id.",
+        )
+    return found
 
 
 def _count(event: Mapping[str, object]) -> str:

@@ -13,6 +13,7 @@ from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
 
 from codecall import CodeCallPlugin, JsonLinesSink
+from codecall.cli.literals import read_parameters, with_parameters
 from codecall.composite.reading import read_definitions
 from tests.cli.conftest import CommandLine
 from tests.loaded_python import LoadedPython
@@ -86,7 +87,7 @@ def run_ids(file: Path) -> list[str]:
 def test_a_run_becomes_a_tool_with_a_test(cli: CommandLine, loaded_python: LoadedPython, script: str, suffix: str):
     records = cli.folder / "audit.jsonl"
     answer = recorded(records, script)[0]["result"]
-    words = ("--name", "much", "--description", "What there is much of", "--parameter", "kind=kitchen")
+    words = ("--name", "much", "--description", "What there is much of", "--parameter", "kind=kitchen@all")
     result = cli("promote", *run_ids(records), "--records", str(records), *words, "--to", "promoted")
     assert result.code == 0, result.err
     names = [f"much{suffix}", "much.recording.json", "test_much.py"]
@@ -139,11 +140,22 @@ def test_a_promoted_script_is_promoted_again(cli: CommandLine):
     [
         ("return 1;", ("--parameter", "n=2"), 2, "the script has no literal 2"),
         ("return 1;", ("--parameter", "few=1"), 2, "the run has an argument of that name"),
+        ("return 1 + 1;", ("--parameter", "n=1"), 2, "the literal 1 is in 2 places of the script (line:column): 1:8 `"),
+        ("return 1 + 1;", ("--parameter", "n=1@1"), 2, "`--parameter n=1@1:12`, several with commas, or `@all`"),
+        ("return 1 + 1;", ("--parameter", "n=1@2"), 2, "the literal 1 is not at 2 of the script"),
+        ("return 1 + 1;", ("--parameter", "n=1@1:8,1:9"), 2, "the literal 1 is not at 1:9 of the script"),
+        ("return -5;", ("--parameter", "n=5"), 2, "the script has no literal 5"),
         ("return 1;", ("--parameter", "n"), 2, "key=value is needed"),
         ("return 1;", ("--parameter", "a b=1"), 2, "is no name of a variable"),
         ("throw new Error('x');", (), 1, "it ended with the status runtime_error"),
+        ("throw new Error('x');", (), 1, "promote the run that ends well"),
         ("return !!(await getTool('shop_units'));", (), 1, "gives another result"),
-        ("return 'x'.repeat(100000);", (), 1, "the record has not all of its result"),
+        ("return !!(await getTool('shop_units'));", (), 1, "such as the schemas of tools, the time"),
+        ("return new Date().getTime() + Math.random();", (), 1, "It uses new Date(), Math.random, which differs"),
+        ("return 'x'.repeat(100000);", (), 1, "has not all of its result, which has 100,002 characters"),
+        ("return 'x '.repeat(2500);", (), 1, "A record keeps 32,000 characters of a value, 4,000 of one text"),
+        ("return Array(2000).fill(0);", (), 1, "the record has not all of its result"),
+        ("const o = {}; for (let i = 0; i < 2000; i++) o['k' + i] = i; return o;", (), 1, "has not all of its result"),
     ],
 )
 def test_what_cannot_be_promoted(cli: CommandLine, script: str, words: tuple[str, ...], code: int, message: str):
@@ -152,6 +164,71 @@ def test_what_cannot_be_promoted(cli: CommandLine, script: str, words: tuple[str
     result = cli("promote", *run_ids(records), "--records", str(records), "--name", "x", *words)
     assert (result.code, message in result.err) == (code, True), result.err
     assert not (cli.folder / "x.js").exists()
+
+
+PAGES = """const all = [];
+for (let i = 0; i < 5; i++) { all.push(await pages({ from: i, limit: 5 })) }
+return all.concat([5, -5]);"""
+PAGES_STARLARK = """all = []
+for i in range(5): all.append(pages(start = i, limit = 5))
+return all + [5, -5]"""
+
+
+@pytest.mark.parametrize(
+    ("said", "places"),
+    [
+        ("limit=5", [1]),
+        ("limit=5@2", [1]),
+        ("limit=5@3", [2]),
+        ("limit=5@2:FIRST", [0]),
+        ("limit=5@3,2:FIRST", [0, 2]),
+        ("limit=5@all", [0, 1, 2]),
+    ],
+)
+@pytest.mark.parametrize("script", [PAGES, PAGES_STARLARK])
+def test_of_several_literals_the_one_that_is_meant_becomes_a_parameter(script: str, said: str, places: list[int]):
+    starlark = script is PAGES_STARLARK
+    first = script.splitlines()[1].index("5") + 1
+    wanted = read_parameters([said.replace("FIRST", str(first))])
+    text, told = with_parameters(script, wanted, starlark=starlark)
+    parts = script.split("5")
+    name = "limit" if starlark else "codecallContext.limit"
+    expected = "".join(part + (name if at in places else "5") * (at < 4) for at, part in enumerate(parts))
+    assert text == expected
+    assert (len(told["limit"].replaced), len(told["limit"].left)) == (len(places), 3 - len(places))
+    assert told["limit"].value == 5
+
+
+def test_an_at_sign_may_be_part_of_the_value():
+    script = "return [{to: 'ann@example.com'}, 'bob@1', 'bob'];"
+    for said, whole in [("to=ann@example.com", "ann@example.com"), ("to=bob@1", "bob@1"), ("to=bob@1:43", "bob")]:
+        _, told = with_parameters(script, read_parameters([said]), starlark=False)
+        assert told["to"].value == whole
+
+
+def test_a_parameter_is_the_argument_of_its_name_and_the_answer_says_so(cli: CommandLine):
+    records = cli.folder / "audit.jsonl"
+    recorded(records, JAVASCRIPT)
+    words = ("--records", str(records), "--name", "much", "--parameter", "kind=kitchen")
+    result = cli("promote", run_ids(records)[0][:12], *words)
+    assert result.code == 0, result.err
+    text = (cli.folder / "much.js").read_text(encoding="utf-8")
+    assert "shop_items', { kind: codecallContext.kind }" in text
+    assert "return { kind: 'kitchen'" in text
+    assert "kind stands at 3:52 of the script (line:column) now; the same value stays as it is at 6:16" in result.err
+    again = cli("promote", *run_ids(records), *words, "--to", "again", "--json")
+    assert again.json["literals"] == {"kind": {"replaced": ["3:52"], "left": ["6:16"]}}
+
+
+def test_a_run_is_named_by_how_its_id_begins_if_one_does(cli: CommandLine):
+    records = cli.folder / "audit.jsonl"
+    recorded(records, "return 1;", "return 2;")
+    words = ("--records", str(records), "--name", "x")
+    several = cli("promote", "run_", *words)
+    assert (several.code, "2 runs begin with 'run_'" in several.err) == (2, True)
+    assert cli("promote", run_ids(records)[1][:-1], *words).code == 0
+    assert "return 2;" in (cli.folder / "x.js").read_text(encoding="utf-8")
+    assert len(cli("trace", str(records), "--run", run_ids(records)[0][:-1], "--json").json["runs"]) == 1
 
 
 def test_a_record_without_values_is_refused(cli: CommandLine):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -15,11 +14,9 @@ from codecall.errors import CodeCallError
 if TYPE_CHECKING:
     from codecall.traces.model import Trace
 
-JsonObject = dict[str, Any]
-
 
 async def promote(
-    run: Annotated[str, Parameter(help="The id of the run, as its envelope has it.")],
+    run: Annotated[str, Parameter(help="The id of the run, as its envelope has it, or how it begins.")],
     /,
     *,
     name: Annotated[str, Parameter(help="The name of the tool.")],
@@ -29,7 +26,11 @@ async def promote(
     description: Annotated[str | None, Parameter(help="What the tool does; it can be written later.")] = None,
     parameter: Annotated[
         tuple[str, ...],
-        Parameter(negative="", help="A literal that becomes a parameter, key=value; a value may be JSON. Repeatable."),
+        Parameter(
+            negative="",
+            help="A literal that becomes a parameter, key=value; a value may be JSON. Where it stands in several "
+            "places, key=value@LINE, @LINE:COLUMN, several with commas, or @all. Repeatable.",
+        ),
     ] = (),
     to: Annotated[Path, Parameter(help="The folder for the files; the current one if nobody says.")] = Path(),
     as_json: AsJson = False,
@@ -39,6 +40,7 @@ async def promote(
     The context of the run becomes parameters, and so does each literal that --parameter names. Nothing is served before
     the script stands where definitions are read.
     """
+    from codecall.cli.literals import read_parameters
     from codecall.cli.output import Output
     from codecall.cli.promotion import promote_run
     from codecall.composite.definition import NAME
@@ -46,46 +48,39 @@ async def promote(
     output = Output(as_json=as_json)
     if NAME.fullmatch(name) is None:
         raise CodeCallError(f"--name {name!r:.80}: letters, digits, _ and -, at most 64 of them", code="USAGE")
+    found = _find(records, run)
     with output.progress("promoting"):
         promoted = await promote_run(
-            _find(records, run), name, description or f"What run {run} did", _literals(parameter)
+            found, name, description or f"What run {found.run_id} did", read_parameters(parameter)
         )
     written = _write(to, promoted.files)
     if as_json:
-        output.document({"files": written, "parameters": list(promoted.parameters), "tools": list(promoted.tools)})
+        literals = {key: {"replaced": each.replaced, "left": each.left} for key, each in promoted.literals.items()}
+        body = {"files": written, "parameters": list(promoted.parameters), "tools": list(promoted.tools)}
+        output.document({**body, "literals": literals})
         return
     for file in written:
         output.line(file)
+    for key, literal in promoted.literals.items():
+        left = f"; the same value stays as it is at {', '.join(literal.left)}" if literal.left else ""
+        output.note(f"{key} stands at {', '.join(literal.replaced)} of the script (line:column) now{left}")
     if description is None:
         output.note("Say in `description` what it does: models read that")
     output.note("Move the script to where composite tools are read; pytest runs the test")
 
 
 def _find(records: Path, run: str) -> Trace:
-    from codecall.traces.records import traces_of
+    from codecall.traces.records import named_run, traces_of
 
     try:
         with records.open(encoding="utf-8", errors="replace") as lines:
-            found = [trace for trace in traces_of(lines, []) if trace.run_id == run]
+            found = named_run(traces_of(lines, []), run)
     except OSError as failure:
         raise CodeCallError(f"Cannot read {records}: {failure.strerror}", code="CANNOT_READ") from None
     if not found:
         hint = f"`codecall trace {records}` shows those that there are."
         raise CodeCallError(f"There is no run {run!r:.80} in {records}", code="NOT_FOUND", hint=hint)
     return found[-1]
-
-
-def _literals(words: Sequence[str]) -> JsonObject:
-    found: JsonObject = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals or not key:
-            raise CodeCallError(f"--parameter {word!r:.80}: key=value is needed", code="USAGE")
-        try:
-            found[key] = json.loads(value)
-        except ValueError:
-            found[key] = value
-    return found
 
 
 def _write(folder: Path, files: Mapping[str, str]) -> list[str]:

@@ -22,7 +22,7 @@ def trace(
     records: Annotated[Path, Parameter(help="A file of JSON lines, as JsonLinesSink writes it.")],
     /,
     *,
-    run: Annotated[str | None, Parameter(help="Only this run, by its id.")] = None,
+    run: Annotated[str | None, Parameter(help="Only this run, by its id or how it begins.")] = None,
     page: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="Write it as a page to this file, for a browser.")
     ] = None,
@@ -33,6 +33,7 @@ def trace(
     With --output and no --run, the page is of the run that ended last.
     """
     from codecall.cli.output import Output
+    from codecall.traces.records import named_run
 
     output = Output(as_json=as_json)
     with output.progress("reading"):
@@ -40,7 +41,7 @@ def trace(
     if skipped:
         output.note(f"{records}: {len(skipped)} lines are no events, the first is line {skipped[0]}", "yellow")
     if run is not None:
-        traces = [run_trace for run_trace in traces if run_trace.run_id == run]
+        traces = named_run(traces, run)
     if not traces:
         what = f"no run {run}" if run is not None else "no runs"
         raise CodeCallError(f"There is {what} in {records}", code="NOT_FOUND")
