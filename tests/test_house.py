@@ -167,8 +167,8 @@ HOUSE = {
     "traces": Row(f"{SHARED} audit"),
     "client": Row(f"{SHARED} gateway plugin sandbox.languages", f"{MCP} langchain_core"),
     "cli": Row(
-        f"{SHARED} approvals.asking approvals.desk approvals.request audit.sinks composite gateway plugin sandbox "
-        "server telemetry testing.recording traces",
+        f"{SHARED} approvals.asking approvals.desk approvals.request audit.sinks audit.values composite gateway plugin "
+        "sandbox server telemetry testing.recording traces",
         f"{MCP} anyio cyclopts platformdirs rich yaml",
     ),
 }
