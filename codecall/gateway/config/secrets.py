@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, unquote_plus, urlsplit
 
 from codecall.gateway.config.names import find_started_program
 from codecall.gateway.config.options import AnyServer, GatewayOptions, HttpServer, OpenApiServer, StdioServer
@@ -18,6 +18,11 @@ _ASSIGNED: Final = re.compile(
 )
 _PATH_KEY: Final = re.compile(r"https?://[^/]+/(?:.*/)?[A-Za-z0-9_-]{24,}(?:[/?]|$)")
 """URLs in which services put a key as part of the path."""
+
+_URL_SECRETS: Final = re.compile(
+    r"(?P<head>^[\w+.-]+://[^/@:?#]*:(?=[^/@?#]+@)|[?&;](?P<key>[^=&;#]+)=)(?P<value>(?(key)[^&;#]+|[^@]+))"
+)
+"""The password of a URL, and each value of its query."""
 
 _NO_PASSWORD: Final = re.compile(r"[\d.:\-]+(?:/\w+)?|[~.]?[/\\].*|[A-Za-z]:[/\\].*|.*[/\\].*", re.DOTALL)
 """Values of `-p` that are no password: ports, versions, paths, packages of a scope."""
@@ -53,7 +58,7 @@ def find_credentials(server: StdioServer) -> frozenset[str]:
     """
     replacer = _SecretReplacer()
     _replace_in_server("server", server, replacer)
-    parts: set[str] = set()
+    parts = {unquote(secret) for secret in replacer.secrets}
     for value in (*server.env.values(), *replacer.secrets):
         scheme = SCHEME.match(value)
         parts |= {value, *value.splitlines(), value[len(scheme[0]) :] if scheme else ""}
@@ -159,11 +164,21 @@ class _ServerSecrets:
         }
 
     def url(self, field: str, value: str | None, variable_name: str) -> str | None:
-        """Replace a URL as a whole: with a secret in it none of its parts can be trusted."""
-        if value is None or "://" not in value or not (is_secret_setting(field, value) or _PATH_KEY.match(value)):
+        """Replace the password of a URL and the secrets in its query. With a secret elsewhere in it, none of its parts
+        can be trusted: it is replaced as a whole."""
+        if value is None or not _has_secret(field, value):
             return value
         where = f"servers.{self.name}.{field}"
-        return self._replacing.reference(value, f"{self.name}_{variable_name}", self.name, where)
+        if _has_secret(field, _URL_SECRETS.sub(lambda part: part["head"] if _is_secret_part(part) else part[0], value)):
+            return self._replacing.reference(value, f"{self.name}_{variable_name}", self.name, where)
+
+        def replaced(part: re.Match[str]) -> str:
+            if not _is_secret_part(part):
+                return part[0]
+            name = f"{self.name}_{part['key'] or 'password'}"
+            return part["head"] + self._replacing.reference(part["value"], name, self.name, where)
+
+        return _URL_SECRETS.sub(replaced, value)
 
     def arguments(self, command: str, args: Sequence[str]) -> tuple[str, ...]:
         """Replace secrets in arguments: `--api-key SECRET`, `--api-key=SECRET`, `-e API_KEY=SECRET`, `Authorization:
@@ -190,6 +205,15 @@ class _ServerSecrets:
             replaced.append(text)
             flag = parts[1] if (parts := _FLAG.fullmatch(arg)) else ""
         return tuple(replaced)
+
+
+def _has_secret(field: str, url: str) -> bool:
+    return "://" in url and (is_secret_setting(field, url) or _PATH_KEY.match(url) is not None)
+
+
+def _is_secret_part(part: re.Match[str]) -> bool:
+    value = unquote_plus(part["value"])
+    return is_secret_setting("password" if part["key"] is None else unquote_plus(part["key"]), value)
 
 
 def _variable_name(name: str) -> str:

@@ -135,7 +135,7 @@ def test_secrets_become_references():
     servers = data["servers"]
     assert servers["github"]["args"] == [
         *("-y", "server-github", "--api-key", "${GITHUB_API_KEY}", "--token=${GITHUB_TOKEN_2}", "--region", "eu"),
-        *("--header", "Authorization: Bearer ${GITHUB_TOKEN_3}", "${GITHUB_ARGUMENT_9}", "/a:b"),
+        *("--header", "Authorization: Bearer ${GITHUB_TOKEN_3}", "postgres://ada:${GITHUB_PASSWORD}@db/shop", "/a:b"),
     ]
     assert servers["github"]["env"] == {
         "GITHUB_TOKEN": "${GITHUB_TOKEN}",
@@ -144,7 +144,7 @@ def test_secrets_become_references():
         "MAX_TOKENS": "4000",
     }
     assert servers["second"]["env"] == {"GITHUB_TOKEN": "${SECOND_GITHUB_TOKEN}", "K_PASSWORD": "${K_PASSWORD}"}
-    assert servers["web"]["url"] == "${WEB_URL}"
+    assert servers["web"]["url"] == "https://h.example/mcp?api_key=${WEB_API_KEY}"
     assert servers["web"]["headers"] == {"Authorization": "Bearer ${WEB_TOKEN}"}
     assert servers["web"]["auth"] == "oauth"
     assert servers["zap"] == {"url": "${ZAP_URL}", "auth": "${ZAP_TOKEN}"}
@@ -175,7 +175,30 @@ def test_settings_with_names_of_secrets_become_references_whatever_the_shell_hol
         *("run", "-e", "X_KEY=${S_X_KEY}", "--env=DB_PW=${S_DB_PW}", "-eY_KEY=${S_Y_KEY}", "-p", "8080:80", "img"),
         *("--key", "${S_KEY}", "-p", "${S_PASSWORD}", "-p", "/x", "--region", "eu-central-1", "--key", "${V}"),
     ]
-    assert data["web"] == {"url": "${WEB_URL}", "headers": {"X-Key": "${WEB_X_KEY}"}}
+    assert data["web"] == {"url": "https://h.example/mcp?key=${WEB_KEY}", "headers": {"X-Key": "${WEB_X_KEY}"}}
+
+
+@pytest.mark.parametrize(
+    ("url", "written"),
+    [
+        (
+            "https://h.example/mcp?a=1&api_key=s3cret/x@y&b=2#f",
+            "https://h.example/mcp?a=1&api_key=${WEB_API_KEY}&b=2#f",
+        ),
+        ("https://ada:hunter2@h.example/mcp", "https://ada:${WEB_PASSWORD}@h.example/mcp"),
+        ("https://h.example:8443/mcp?page=1", "https://h.example:8443/mcp?page=1"),
+        ("https://h.example/mcp?api_key=${KEY}", "https://h.example/mcp?api_key=${KEY}"),
+        (f"https://h.example/{TOKEN}/mcp?api_key=hunter2", "${WEB_URL}"),
+        (f"https://{TOKEN}@h.example/mcp?token=hunter2x", "${WEB_URL}"),
+        (
+            "https://h.example/mcp?token=a1b2c3&secret=d4e5f6",
+            "https://h.example/mcp?token=${WEB_TOKEN}&secret=${WEB_SECRET}",
+        ),
+    ],
+)
+def test_of_a_url_only_its_secrets_become_references(url: str, written: str):
+    web = HttpServer(url=url)
+    assert tomllib.loads(write_toml(GatewayOptions(servers={"web": web})).text)["servers"]["web"]["url"] == written
 
 
 def test_what_a_program_was_given_is_not_read_in_what_it_writes():
