@@ -58,7 +58,7 @@ def find_credentials(server: StdioServer) -> frozenset[str]:
     """
     replacer = _SecretReplacer()
     _replace_in_server("server", server, replacer)
-    parts = {unquote(secret) for secret in replacer.secrets}
+    parts = {unquote(secret) for secret in replacer.secrets if "://" not in secret}
     for value in (*server.env.values(), *replacer.secrets):
         scheme = SCHEME.match(value)
         parts |= {value, *value.splitlines(), value[len(scheme[0]) :] if scheme else ""}
