@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,12 @@ Doubles = NDArray[np.float64]
 
 MAX_HITS = 5
 """Words of a query that a document has: more say no more."""
+
+MANY_THINGS = 3
+"""Parts from which on a request asks for several things; two sentences are often about one."""
+
+MAX_COMPARED = 100
+"""Documents that are compared with those before them, and those that score the same as the last."""
 
 LONG_QUERY, LONGEST_QUERY = 4, 15
 """Words from which on a query is a task rather than a remark, and from which on more words say no more."""
@@ -80,6 +87,19 @@ def absolute_score(
     evidence = evidence - 0.28 * np.log(lengths + 1)
     evidence = evidence + 1.9 * np.log(np.clip(words, LONG_QUERY, LONGEST_QUERY) / LONG_QUERY)
     return 1 / (1 + np.exp(-evidence))
+
+
+def repeated_shares(terms: Sequence[TermScores], documents: Ints, scores: Floats) -> Doubles:
+    """Returns, for each of these documents, how much of what it has of a query those that score higher have too."""
+    order = np.argsort(-scores, kind="stable")
+    held: Doubles = np.array([term.weight * term.found[documents[order]] for term in terms], np.float64)
+    # The first column stands for nothing; those that score the same are not before each other.
+    before = np.maximum.accumulate(np.pad(held, ((0, 0), (1, 0))), axis=1)
+    places = np.searchsorted(-scores[order], -scores[order])
+    total = held.sum(axis=0)
+    shares = np.zeros(len(documents))
+    shares[order] = np.minimum(held, before[:, places]).sum(axis=0) / np.where(total > 0, total, 1)
+    return shares
 
 
 def spread_power(fit: float) -> float:

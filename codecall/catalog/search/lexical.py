@@ -16,7 +16,8 @@ tools of a server that says GitHub where they only say issue, and never places a
 before one that has.
 
 A word that no document has is searched as the one it misspells, if any (`spelling.py`). A request for several things is
-also searched part by part, so that each of them finds its tool.
+also searched part by part, so that each of them finds its tool; and there a tool loses a little for what better ones
+have of the request too, so that many tools for one thing leave room for those for the others.
 
 How rare a word is, and how long documents are, is counted over what the caller sees: what others see changes nothing.
 The returned score says how well the best tool fits the query in absolute terms, and how the others compare with it
@@ -52,11 +53,14 @@ from codecall.catalog.search.analysis import (
     terms,
 )
 from codecall.catalog.search.evidence import (
+    MANY_THINGS,
+    MAX_COMPARED,
     Doubles,
     PartScores,
     SpellingScores,
     TermScores,
     relative_to_best,
+    repeated_shares,
     spread_power,
 )
 from codecall.catalog.search.intents import DESTROYS, Intent, intent_factors, query_intents, to_destroy, tool_intent
@@ -92,6 +96,8 @@ class LexicalWeights:
     """Weight of the share of a query that only the tool's server says."""
     request_parts: float = 0.8
     """Weight of the best part of a request for several things; that of the whole query is 1."""
+    repetition: float = 0.15
+    """What a tool loses in a request for several things, if those that fit better have all it has of the request."""
     synonym: float = 0.6
     """Weight of a word's synonym, in documents that lack the word itself."""
     name_synonym: float = 0.5
@@ -147,7 +153,8 @@ class LexicalRanker:
 
     def prefer_intended(self, view: Ints, query: str, scores: Floats) -> Floats:
         """Returns the scores of `view`, lowered for tools that do something else than `query` asks for
-        (`intents.py`), or destroy something else. The best score stays: it says how well anything fits."""
+        (`intents.py`), or destroy something else, and for those that repeat what better ones have of a request for
+        several things. The best score stays: it says how well anything fits."""
         scorer = self._scorer(view)
         query = scorer.rewrite(query)
         intents = self._index.snapshot.intents[view]
@@ -157,7 +164,7 @@ class LexicalRanker:
         if meant.any():
             lowered[destroys & ~meant] *= DESTROYS
         best = float(lowered.max(initial=0.0))
-        return lowered * (float(scores.max()) / best) if best else scores
+        return scorer.lower_repetition(query, lowered * (float(scores.max()) / best)) if best else scores
 
     def rewrite(self, view: Ints, query: str) -> str:
         """Returns the query as it is searched in `view`: some phrases replaced, typing errors corrected."""
@@ -222,6 +229,18 @@ class _QueryScorer:
         np.maximum.at(best_of_app, apps, scores)
         best = np.where(apps > 0, best_of_app[apps], scores)
         return (scores * (1 + self._weights.siblings * relative_to_best(best) ** 2)).astype(np.float32)
+
+    def lower_repetition(self, query: str, scores: Floats) -> Floats:
+        """Returns these scores of the view, lowered for what documents that score higher have of the request too."""
+        lost = self._weights.repetition
+        if not lost or len(split_request(query, MAX_REQUEST_PARTS)) < MANY_THINGS:
+            return scores
+        least = np.partition(scores, -MAX_COMPARED)[-MAX_COMPARED] if len(scores) > MAX_COMPARED else 0
+        first = np.flatnonzero((scores >= least) & (scores > 0))
+        found = [self._term(word) for word in dict.fromkeys(terms(query))]
+        lowered = scores.copy()
+        lowered[first] *= 1 - lost * repeated_shares(found, self._view[first], scores[first])
+        return lowered
 
     def rewrite(self, query: str) -> str:
         """Returns the query with its phrases replaced, and for each word that looks like a typing error one of the

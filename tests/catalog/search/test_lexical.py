@@ -269,6 +269,46 @@ def test_each_of_several_intentions_is_found() -> None:
     assert set(names(CATALOG, request)[:5]) >= {"git_log", "weather_forecast", "users:invite", "orders:delete"}
 
 
+INVOICES = [
+    *(tool(f"billing{n}:sendInvoice", "Send an invoice to a customer") for n in range(4)),
+    tool("weather:daily", "The rain of one day"),
+    tool("hr:absence", "The holiday of an employee"),
+    tool("text:fill", "Fill a template with values, one for each of its fields"),
+]
+SEVERAL_THINGS = "Send an invoice to my best customer. What is the rain in Oslo? Enter a holiday for Kari."
+
+
+def asked(entries: Sequence[CatalogEntry], query: str, view: Sequence[int]) -> dict[str, float]:
+    ranker = ranker_of(entries)
+    scores = ranker.prefer_asked(view_of(view), query, ranker.scores(view_of(view), query))
+    return {entries[n].name: score for n, score in zip(view, scores.tolist(), strict=True)}
+
+
+def test_many_tools_for_one_thing_leave_room_for_those_for_the_others() -> None:
+    entries = [*INVOICES, tool("billing:printInvoice", "Print an invoice of a customer")]
+    plain = dict(found(entries, SEVERAL_THINGS))
+    scores = asked(entries, SEVERAL_THINGS, range(len(entries)))
+    best = max(plain.values())
+
+    assert scores["billing0:sendInvoice"] == pytest.approx(best), "none is better"
+    assert scores["billing:printInvoice"] < 0.95 * plain["billing:printInvoice"], "others have all it has"
+    assert scores["weather:daily"] == pytest.approx(plain["weather:daily"])
+    assert scores["hr:absence"] == pytest.approx(plain["hr:absence"])
+
+
+def test_one_thing_told_in_two_sentences_lowers_no_tool() -> None:
+    query = "Send an invoice to my best customer. It is for the rain coats of May."
+
+    lowered = {name: score for name, score in asked(INVOICES, query, range(len(INVOICES))).items() if score}
+    assert lowered == pytest.approx(dict(found(INVOICES, query)))
+
+
+def test_the_order_of_a_view_changes_no_score_of_a_request_for_several_things() -> None:
+    many = [*INVOICES, *(tool(f"a{n}:sendInvoice", "Send an invoice to a customer") for n in range(150))]
+
+    assert asked(many, SEVERAL_THINGS, range(len(many))) == asked(many, SEVERAL_THINGS, range(len(many))[::-1])
+
+
 @pytest.mark.parametrize(
     ("text", "query"),
     [
