@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Final
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
 from codecall.cli import exit_codes as exits
 from codecall.server.shutdown import sigterm_as_interrupt
@@ -71,6 +71,9 @@ app: Final = App(
     suppress_keyboard_interrupt=False,
 )
 
+_MAX_LEFT_OVER: Final = 5
+"""Most words that are named of those that a command does not take."""
+
 for _name, _group, _help in COMMANDS:
     _module = f"setup.{_name}" if _group is SETUP else _name
     app.command(f"codecall.cli.commands.{_module}:{_name}", name=_name, help=_help, group=_group)
@@ -117,6 +120,13 @@ def _run_command(arguments: list[str]) -> int:
     return result if isinstance(result, int) else exits.OK
 
 
+def _left_over(words: Sequence[str], command: str) -> str:
+    """What is said of words that a command does not take."""
+    shown = ", ".join(f"{word!r:.80}" for word in words[:_MAX_LEFT_OVER])
+    more = f" and {len(words) - _MAX_LEFT_OVER} more" if len(words) > _MAX_LEFT_OVER else ""
+    return f"{command} takes fewer arguments: {shown}{more} {'is' if len(words) == 1 else 'are'} left over"
+
+
 def _report(failure: BaseException, *, as_json: bool) -> int:
     """Say what went wrong; the exit code."""
     # Loaded where there is something to say: `--help` does without.
@@ -129,7 +139,12 @@ def _report(failure: BaseException, *, as_json: bool) -> int:
         case CycloptsError():
             failure.verbose = False
             command = " ".join(["codecall", *(failure.command_chain or ())])
-            error = CodeCallError(str(failure).strip(), code="USAGE", hint=f"{command} --help shows what there is.")
+            message = (
+                _left_over(failure.unused_tokens or (), command) if isinstance(failure, UnusedCliTokensError) else ""
+            )
+            error = CodeCallError(
+                message or str(failure).strip(), code="USAGE", hint=f"{command} --help shows what there is."
+            )
         case KeyboardInterrupt():
             error = CodeCallError("Interrupted", code="INTERRUPTED", hint=drain_interrupt_report() or None)
         case _:

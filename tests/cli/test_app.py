@@ -61,6 +61,9 @@ def test_the_documentation_has_every_exit_code():
         (("policy", "--preset"), "--preset"),
         (("run", "a.js", "--nonsense"), "--nonsense"),
         (("run", "a.js", "--timeout", "soon"), "soon"),
+        (("run", "a.js", "b.js"), "codecall run takes fewer arguments: 'b.js' is left over"),
+        (("remove", "a", "b", "c"), "codecall remove takes fewer arguments: 'b', 'c' are left over"),
+        (("trust", ".", *"abcdefg"), "'a', 'b', 'c', 'd', 'e' and 2 more are left over"),
     ],
 )
 def test_wrong_words_are_usage_errors(cli: CommandLine, words: tuple[str, ...], message: str):

@@ -168,9 +168,18 @@ def test_what_cannot_be_run(configured: CommandLine, words: tuple[str, ...], cod
 def test_a_dry_run_shows_the_order(configured: CommandLine):
     result = configured("composite", "run", "twice", "--param", "n=21", "--dry-run")
     assert result.out.splitlines() == [
-        'sum: math_add {"a": "21", "b": "21"}',
+        'sum: math_add {"a": 21, "b": 21}',  # as the tool's schema asks for them
         '  again: math_add {"a": "{{.steps.sum.output.result}}", "b": 0}, after sum',
     ]
+    configured.write(
+        "workflows/more.yaml", FLOW.replace("twice", "more").replace("math_add", "twice", 1).replace(" a:", " n:", 1)
+    )
+    result = configured("composite", "run", "more", "--param", "n=21", "--dry-run", "--no-cache", "--json")
+    assert result.json["steps"][0]["arguments"] == {"n": 21, "b": "21"}  # twice takes no b
+    (configured.folder / "server.py").write_text("raise SystemExit(1)")
+    result = configured("composite", "run", "twice", "--param", "n=21", "--dry-run", "--no-cache")
+    assert result.out.startswith('sum: math_add {"a": "21", "b": "21"}')
+    assert "math cannot be asked" in result.err
 
 
 def test_check_of_a_file(cli: CommandLine):

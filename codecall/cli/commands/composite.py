@@ -15,6 +15,7 @@ from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
     from codecall.cli.output import Output
+    from codecall.composite.checks import KnownTool
     from codecall.composite.definition import Definition, Finding, ScriptDefinition, Workflow
     from codecall.composite.reading import ReadDefinitions
     from codecall.gateway.config.options import GatewayOptions
@@ -62,7 +63,7 @@ async def composite(
         return await _run(tool, arguments, options, output, trace=trace, allow=allow)
     if isinstance(tool, ScriptDefinition):
         return await _show_manifest(tool, output)
-    return _show_order(tool, arguments, output)
+    return _show_order(tool, arguments, await _schemas(tool, read, options, output), output)
 
 
 async def check_definitions(names: Sequence[str], server_args: ServerArguments, output: Output) -> int:
@@ -117,8 +118,25 @@ async def definitions_verdict(sources: Sequence[str], options: GatewayOptions | 
 
 
 async def _live_findings(read: ReadDefinitions, options: GatewayOptions, output: Output) -> list[Finding]:
-    from codecall.cli.gateway import list_servers
     from codecall.composite.checks import KnownTool, check_tools
+
+    tools, failures = await _server_tools(options, output)
+    definitions = [*((tool, read.places[tool.name]) for tool in read.tools), *read.wrong]
+    tools |= {tool.name: KnownTool(tool.parameters) for tool, _ in definitions}
+    found: list[Finding] = []
+    for tool, findings in definitions:
+        before = len(findings.found)
+        check_tools(tool, findings, tools)
+        found += findings.found[before:]
+    for failure in failures:
+        output.warn(failure)
+    return found
+
+
+async def _server_tools(options: GatewayOptions, output: Output) -> tuple[dict[str, KnownTool], list[str]]:
+    """The servers' tools by the names that steps call; and which servers cannot be asked."""
+    from codecall.cli.gateway import list_servers
+    from codecall.composite.checks import KnownTool
     from codecall.gateway.gateway import Gateway
 
     gateway = Gateway(options.model_copy(update={"composite_tools": type(options.composite_tools)()}))
@@ -130,17 +148,10 @@ async def _live_findings(read: ReadDefinitions, options: GatewayOptions, output:
         for server in servers
         for tool in server.tools
     }
-    definitions = [*((tool, read.places[tool.name]) for tool in read.tools), *read.wrong]
-    tools |= {tool.name: KnownTool(tool.parameters) for tool, _ in definitions}
-    found: list[Finding] = []
-    for tool, findings in definitions:
-        before = len(findings.found)
-        check_tools(tool, findings, tools)
-        found += findings.found[before:]
-    for server in servers:
-        if server.failure is not None:
-            output.warn(f"{server.name} cannot be asked: {server.failure.message}")
-    return found
+    failed = [
+        f"{server.name} cannot be asked: {server.failure.message}" for server in servers if server.failure is not None
+    ]
+    return tools, failed
 
 
 async def _script_findings(read: ReadDefinitions, output: Output) -> AsyncGenerator[Finding]:
@@ -269,8 +280,25 @@ def _arguments(params: Sequence[str], tool: Definition) -> JsonObject:
     return arguments
 
 
-def _show_order(workflow: Workflow, arguments: JsonObject, output: Output) -> int:
-    """Show what runs after what, with the arguments that are known before."""
+async def _schemas(
+    workflow: Workflow, read: ReadDefinitions, options: GatewayOptions, output: Output
+) -> dict[str, JsonObject]:
+    """The input schemas of the tools that the steps of a workflow call, by which texts become numbers."""
+    from codecall.cli.gateway import select_servers, servers_of
+
+    own = {tool.name: tool.parameters for tool in read.tools}
+    of_servers = [name for name in workflow.tools() if name not in own]
+    if not of_servers:
+        return own
+    needed = servers_of(of_servers, options.servers)
+    tools, failures = await _server_tools(select_servers(options, sorted(needed or ())), output)
+    for failure in failures:
+        output.warn(f"{failure}; the values of its arguments are shown as texts")
+    return {**{name: tool.input_schema for name, tool in tools.items()}, **own}
+
+
+def _show_order(workflow: Workflow, arguments: JsonObject, schemas: Mapping[str, JsonObject], output: Output) -> int:
+    """Show what runs after what, with the arguments that are known before, as they would be sent."""
     from codecall.composite.arguments import render_arguments, with_defaults
     from codecall.composite.definition import ForEachStep, ToolStep
     from codecall.composite.templates import TemplateBudget, references
@@ -293,7 +321,7 @@ def _show_order(workflow: Workflow, arguments: JsonObject, output: Output) -> in
                 if all(each.fields[:1] == ("params",) for each in references(json.dumps(value, ensure_ascii=False)))
             }
             row["tool"] = inner.tool
-            rendered = render_arguments(known, None, {"params": params}, TemplateBudget())
+            rendered = render_arguments(known, schemas.get(inner.tool), {"params": params}, TemplateBudget())
             row["arguments"] = {
                 name: rendered.get(name, value)
                 for name, value in inner.arguments.items()
