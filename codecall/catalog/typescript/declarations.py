@@ -20,15 +20,13 @@ from typing import Final, NamedTuple
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.javascript import string_literal
 from codecall.catalog.typescript.comments import block_comment, doc_comment, shorten
-from codecall.catalog.typescript.from_schema import DetailLevel, SchemaReader
+from codecall.catalog.typescript.from_schema import MAX_CHARACTERS, DetailLevel, SchemaReader
 from codecall.catalog.typescript.sharing import TypeNames, TypePool
 from codecall.catalog.typescript.types import ObjectType, Type, print_types
 from codecall.schema.model import is_uninformative
 
 JsonObject = Mapping[str, object]
 
-MAX_CHARACTERS = 12_000
-"""Characters of the longest declaration; a longer one is shown in less detail, and says so."""
 BRIEF_CHARACTERS = 200
 """Characters of a tool's description in a brief declaration."""
 DESCRIPTION_CHARACTERS = 2_000
@@ -123,14 +121,24 @@ def _fitting(entry: CatalogEntry, observed: JsonObject | None, brief: bool) -> t
     if entry.kind in {"resource", "template"}:
         return nothing, _resource(entry, head)
     full = _BRIEF if brief else _FULL
-    for detail in (full, *(replace(full, **less) for less in _REDUCED_DETAILS)):
-        shown = _read(nothing, observed, detail)
-        pool = TypePool()
-        types, (text,) = _print([shown], pool, TypeNames(pool, _suffix(entry)))
-        text = "\n".join((*types, text))
-        if len(text) <= MAX_CHARACTERS:
-            return shown, text
-    return nothing, _assemble(nothing, "input?: Record<string, unknown>", "unknown")
+    if (whole := _fit(nothing, observed, full)) is not None:
+        return whole
+    # From least to most: nothing more is tried where not even the least fits.
+    fitting = None
+    for less in reversed(_REDUCED_DETAILS):
+        if (fit := _fit(nothing, observed, replace(full, **less))) is None:
+            break
+        fitting = fit
+    return fitting or (nothing, _assemble(nothing, "input?: Record<string, unknown>", "unknown"))
+
+
+def _fit(nothing: _Shown, observed: JsonObject | None, detail: DetailLevel) -> tuple[_Shown, str] | None:
+    """What the declaration of an entry shows at a level of detail, and that declaration; None: it is too long."""
+    shown = _read(nothing, observed, detail)
+    pool = TypePool()
+    types, (text,) = _print([shown], pool, TypeNames(pool, _suffix(shown.entry)))
+    text = "\n".join((*types, text))
+    return (shown, text) if len(text) <= MAX_CHARACTERS else None
 
 
 def _suffix(entry: CatalogEntry) -> str:

@@ -42,8 +42,14 @@ from codecall.catalog.typescript.types import (
 )
 from codecall.schema.model import is_embedded_document, resolve_pointer
 
+MAX_CHARACTERS = 12_000
+"""Characters of the longest declaration. An object with more in the names of its fields is one of any fields."""
+FIELD_CHARACTERS = 5
+"""Least characters of a field besides its name: separators and the shortest type."""
+MAX_LITERALS = 6_000
+"""Values of `const` and `enum` read for one declaration; those of further ones become what they have in common."""
 MAX_SCHEMAS = 3_000
-"""Schemas read for one declaration, those within each other counted."""
+"""Schemas, and required fields without one, read for one declaration, those within each other counted."""
 MAX_DEFINITIONS = 200
 """Definitions read for one declaration."""
 MAX_ALTERNATIVES = 60
@@ -88,7 +94,7 @@ JsonObject = Mapping[str, object]
 MAX_NAMES = 60
 """Names of properties that a mapped type may list."""
 
-_KINDS: Final = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", tuple: "array"}
+_KINDS: Final[Mapping[type, str]] = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", tuple: "array"}
 _REF_ONLY_DRAFTS: Final = ("draft-03", "draft-04", "draft-06", "draft-07")
 
 
@@ -126,6 +132,7 @@ class SchemaReader:
         self._is_input = is_input
         self._plain = {**_PLAIN, "integer": INTEGER} if integers else _PLAIN
         self._remaining = MAX_SCHEMAS
+        self._literals = MAX_LITERALS
         self._pending: deque[tuple[str, object]] = deque()
         self._old = is_old(document)
 
@@ -198,7 +205,7 @@ class SchemaReader:
 
     def _either(self, schemas: Sequence[object], depth: int, *, local: bool) -> Type:
         if len(schemas) > 1 and all(map(is_const, schemas)):
-            return choice([cast("JsonObject", each)["const"] for each in schemas], self._detail.choices)
+            return self._choice([cast("JsonObject", each)["const"] for each in schemas])
         return union([self._type(each, depth + 1, local=local) for each in schemas])
 
     def _own_type(self, body: JsonObject, parts: Sequence[Type], depth: int, *, local: bool) -> Type:
@@ -224,11 +231,14 @@ class SchemaReader:
 
     def _enum_type(self, body: JsonObject) -> Type | None:
         if "const" in body:
-            return const(body["const"], self._detail.choices)
+            return self._choice([body["const"]])
         values = body.get("enum")
-        if isinstance(values, list) and values:
-            return choice(cast("list[object]", values), self._detail.choices)
-        return None
+        return self._choice(cast("list[object]", values)) if isinstance(values, list) and values else None
+
+    def _choice(self, values: Sequence[object]) -> Type:
+        limit = self._detail.choices if len(values) <= self._literals else 0
+        self._literals -= min(len(values), limit // 4)
+        return choice(values, limit)
 
     def _implied_types(self, body: JsonObject, parts: Sequence[Type]) -> list[object]:
         """The JSON type of a schema without `type`."""
@@ -263,6 +273,11 @@ class SchemaReader:
         names = names_of(body.get("propertyNames"))
         if names and not named and not required and others is not None:
             return MappedType(names, others)
+        unnamed = [name for name in required if name not in named]
+        if sum(FIELD_CHARACTERS + len(str(name)) for name in (*named, *unnamed)) > MAX_CHARACTERS:
+            self.left_out += len(named) + len(unnamed)
+            return ANY_OBJECT
+        self._remaining -= len(unnamed)
         fields: list[PropertyType] = []
         for name, schema in named.items():
             if self._remaining <= 0:
@@ -273,7 +288,7 @@ class SchemaReader:
             # What an object lacks of these, it has from its prototype.
             inner = UNKNOWN if optional and name in _INHERITED else inner
             fields.append(PropertyType(str(name), inner, optional, self._note(schema)))
-        fields += [PropertyType(name, others or UNKNOWN, optional=False) for name in required if name not in named]
+        fields += [PropertyType(name, others or UNKNOWN, optional=False) for name in unnamed]
         if others is None and "type" in body and not isinstance(properties, Mapping) and body.get(_OTHERS) is not False:
             others = UNKNOWN
         return ObjectType(tuple(fields), others)
@@ -331,11 +346,6 @@ class SchemaReader:
         return {}
 
 
-def const(value: object, limit: int) -> Type:
-    """Returns the type of exactly this value; of its kind where it would take more than `limit` characters."""
-    return choice([value], limit)
-
-
 def choice(values: Sequence[object], limit: int) -> Type:
     """Returns the type of exactly these values; of their kinds, with a remark, where that is over `limit`
     characters."""
@@ -376,7 +386,7 @@ def kind_of(value: object) -> str:
         return "null"
     if isinstance(value, float) and value.is_integer():
         return "integer"
-    return next((kind for python, kind in _KINDS.items() if isinstance(value, python)), "object")
+    return _KINDS.get(type(value), "object")
 
 
 def names_of(schema: object) -> tuple[str, ...]:

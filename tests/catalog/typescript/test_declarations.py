@@ -9,6 +9,7 @@ import pytest
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.typescript.declarations import MAX_CHARACTERS, declaration, declarations
 from tests.catalog.typescript.odd_schemas import CHAIN, COUNT, ODDITIES, ROUND, TEXT, USER, WIDE, nested, obj
+from tests.work import python_steps
 
 Schema = Any
 
@@ -176,6 +177,26 @@ def test_what_is_too_much_is_shown_in_part_and_says_so(schema: Schema):
     text = declaration(entry(schema, schema))
     assert len(text) <= MAX_CHARACTERS
     assert "[shortened: the JSON schema says more]" in text
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"required": [f"p{index}" for index in range(9_500)]},
+        obj(**{f"p{index}": {} for index in range(9_500)}),
+        obj(**{f"p{index}": {"enum": [f"e{value}" for value in range(300)]} for index in range(300)}),
+    ],
+    ids=["required", "properties", "values"],
+)
+def test_the_work_for_a_large_schema_is_bounded(schema: Schema):
+    tool = entry(schema)
+    assert python_steps(lambda: declaration(tool)) < 2_500_000
+    assert "[shortened: the JSON schema says more]" in declaration(tool)
+
+
+def test_one_object_with_too_many_fields_hides_no_other():
+    text = declaration(entry(obj(["id"], id=TEXT, data=obj(**{f"p{index}": {} for index in range(9_500)}))))
+    assert "input: { id: string; data?: Record<string, unknown> }" in text
 
 
 def test_equal_entries_have_equal_declarations():
