@@ -52,22 +52,24 @@ def longest_turn() -> Iterator[LongestTurn]:
     collector finds of what was there before counts nothing."""
     longest, run = LongestTurn(), asyncio.Handle._run
     unit, most = _unit_s(), 0.0
+    gc.collect()
+    gc.freeze()
+    began = time.thread_time()
 
     def measured(handle: asyncio.Handle) -> None:
-        nonlocal most
+        nonlocal began, most
         began = time.thread_time()
         run(handle)
         most = max(most, time.thread_time() - began)
 
-    gc.collect()
-    gc.freeze()
     asyncio.Handle._run = measured  # type: ignore[method-assign]
     try:
         yield longest
     finally:
         asyncio.Handle._run = run  # type: ignore[method-assign]
         gc.unfreeze()
-        longest.work = most / unit
+        # The turn in which the block ends has not ended.
+        longest.work = max(most, time.thread_time() - began) / unit
 
 
 def _unit_s() -> float:

@@ -14,6 +14,7 @@ the interpreter lock to its end.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -232,7 +233,11 @@ def block_to_json(block: ContentBlock) -> JsonObject:
 
 async def _blocks_json(content: Sequence[ContentBlock], blocks: Blocks | None) -> list[JsonObject]:
     """The values of content blocks, with their references where they are kept."""
-    values = [block_to_json(block) for block in content]
+    values: list[JsonObject] = []
+    for number, block in enumerate(content):
+        if number % 100 == 99:
+            await asyncio.sleep(0)
+        values.append(block_to_json(block))
     if blocks is not None and has_others_than_texts(content):
         for value, reference in zip(values, await blocks.keep(content), strict=True):
             if reference is not None:

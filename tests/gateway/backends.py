@@ -21,7 +21,10 @@ from codecall.gateway.tools.components import GatewayPrompt, GatewayResource, Ga
 from codecall.gateway.upstream.relay import InFlightCall
 from codecall.gateway.upstream.server import Backend
 
-PLAIN = Path(__file__).parent / "servers" / "plain.py"
+SERVERS = Path(__file__).parent / "servers"
+PLAIN = SERVERS / "plain.py"
+RAW = StdioServer(command=sys.executable, args=("-S", "-E", str(SERVERS / "raw.py")))
+"""A server that writes whatever it is called with."""
 
 
 def plain_server(*words: str, **options: Any) -> StdioServer:

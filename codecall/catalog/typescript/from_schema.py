@@ -94,7 +94,14 @@ JsonObject = Mapping[str, object]
 MAX_NAMES = 60
 """Names of properties that a mapped type may list."""
 
-_KINDS: Final[Mapping[type, str]] = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", tuple: "array"}
+_KINDS: Final[Mapping[type, str]] = {
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    tuple: "array",
+}
 _REF_ONLY_DRAFTS: Final = ("draft-03", "draft-04", "draft-06", "draft-07")
 
 

@@ -23,6 +23,7 @@ from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
 
+from codecall.gateway.upstream.long_results import attach_parts, detach_parts
 from codecall.gateway.upstream.messages import Throttle
 from codecall.gateway.upstream.relay import MessageRouter
 
@@ -65,6 +66,10 @@ class RelayingSession(ClientSession):
         writer = _RequestWriter(write, router)
         reader = _BoundedReader(read, writer, router, on_close)
         super().__init__(cast("Any", reader), cast("Any", writer), **{**options, **callbacks})
+
+    async def send_request(self, *arguments: Any, **options: Any) -> Any:
+        """As `ClientSession.send_request`; of a long result, the rest of what `detach_parts` has read."""
+        return attach_parts(await super().send_request(*arguments, **options))
 
     async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
         """Nothing: whoever uses the result judges it."""
@@ -156,6 +161,8 @@ class _BoundedReader:
                 await self._throttle.wait()
             else:
                 self._writer.sent_requests.discard(response_id)
+                if isinstance(message, mcp_types.JSONRPCResponse):
+                    await detach_parts(message.result)
             return True
         await self._throttle.wait()
         if isinstance(message, mcp_types.JSONRPCNotification) and message.method == "notifications/cancelled":

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from mcp import MCPError
 from mcp_types import JSONRPCError, JSONRPCResponse
 
 from codecall.errors import ServerUnavailableError
-from codecall.gateway.config.options import StdioServer
 from codecall.gateway.upstream import relay
 from codecall.gateway.upstream import session as sessions
 from codecall.gateway.upstream import stdio as pipes
@@ -28,10 +25,9 @@ from codecall.gateway.upstream.messages import (
     replace_lone_surrogates,
 )
 from codecall.gateway.upstream.server import Backend
-from tests.gateway.backends import result_text, serve_components, wait_until
+from tests.gateway.backends import RAW, result_text, serve_components, wait_until
 from tests.loop_turns import count_loop_turns
 
-RAW = StdioServer(command=sys.executable, args=("-S", "-E", str(Path(__file__).parents[1] / "servers" / "raw.py")))
 FINE = '{"jsonrpc":"2.0","id":%ID%,"result":{"content":[{"type":"text","text":"fine"}]}}'
 MANY = ",".join(["[]"] * (MAX_MESSAGE_VALUES // 2 + 1))
 
