@@ -14,6 +14,7 @@ INTERNALS: dict[str, set[str]] = {
     "meta_tools/tasks.py": {"_srctx"},
     "server/fastmcp_internals.py": {"_client_log_levels", "_connection", "_mcp_server"},
     "catalog/cache/fastmcp_internals.py": {"_inner", "_list_tools", "_prefix", "_server"},
+    "gateway/serve/sessions.py": {"_admit_session", "_session_owners"},
     "gateway/upstream/session.py": {"_srctx", "_x_mcp_header_maps"},
     "sandbox/starlark/amended.py": {"_charge", "_charge_thread_alloc"},
 }

@@ -204,7 +204,8 @@ class ServeOptions(Options):
     allowed_origins: Annotated[tuple[str, ...], Field(strict=False)] = ()
     """Origins of web pages that may use it (`Origin`), beside its own; globs are allowed."""
     max_sessions: int = Field(default=1_000, ge=1, le=1_000_000)
-    """Sessions that may be open at once; a client that would open another gets 503."""
+    """Sessions that may be open at once; a client that would open another gets 503. So does one who signs in and has a
+    quarter of them open, and at least ten."""
     session_idle_s: Seconds = 900.0
     """Seconds without a request or an open stream after which a session ends."""
 

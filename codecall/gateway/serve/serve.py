@@ -19,7 +19,7 @@ import socket
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import anyio
 import fastmcp
@@ -31,14 +31,12 @@ from codecall.concurrency import tune_garbage_collection
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, ServeOptions
 from codecall.gateway.gateway import Gateway
+from codecall.gateway.serve.sessions import limit_sessions
 from codecall.gateway.serve.watch import watching_definitions
 from codecall.gateway.upstream.process import kill_all
 from codecall.redaction.clean import escape_invisible
 from codecall.server.shutdown import ServeSignals
 from codecall.telemetry.metrics import tracer
-
-if TYPE_CHECKING:
-    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 logger = logging.getLogger("codecall")
 
@@ -163,7 +161,7 @@ class _Begun:
     async def __call__(self, scope: Mapping[str, Any], receive: object, send: Callable[..., Awaitable[None]]) -> None:
         async def sending(message: Mapping[str, object]) -> None:
             if message["type"] == "lifespan.startup.complete":
-                _session_manager(scope["app"]).max_sessions = self._max_sessions
+                limit_sessions(scope["app"], self._max_sessions)
             await send(message)
 
         if scope["type"] != "lifespan":
@@ -171,19 +169,6 @@ class _Begun:
             return
         self._begun()
         await self._app(scope, receive, sending)
-
-
-def _session_manager(app: Any) -> StreamableHTTPSessionManager:
-    """What keeps the sessions of FastMCP's HTTP application, which exists once that has started."""
-    from fastmcp.server.http import StreamableHTTPASGIApp
-
-    for route in app.routes:
-        endpoint = getattr(route, "endpoint", None)
-        while not isinstance(endpoint, StreamableHTTPASGIApp) and endpoint is not None:
-            endpoint = getattr(endpoint, "app", None)  # what checks tokens has the endpoint inside
-        if endpoint is not None and endpoint.session_manager is not None:
-            return endpoint.session_manager
-    raise RuntimeError("FastMCP's HTTP application has no session manager")
 
 
 def draining_at_sigterm(options: GatewayOptions) -> GatewayOptions:

@@ -243,6 +243,18 @@ def test_sessions_are_bounded(loaded_python: LoadedPython, tmp_path: Path, ended
         assert open_session(client).status_code == 200
 
 
+def test_nobody_who_signs_in_takes_all_sessions(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]):
+    two = f'auth = {{ provider = "static", tokens = {{ alice = "{TOKEN}", mallory = "{TOKEN}-2" }} }}\n'
+    served = serve_over_http(loaded_python, tmp_path, ended, two + "max_sessions = 48\n")
+    with open_http(served) as client:
+        opened = [open_session(client, Authorization=f"Bearer {TOKEN}-2") for _ in range(13)]
+        assert [answer.status_code for answer in opened] == [200] * 12 + [503]
+        assert open_session(client).status_code == 200
+        session = {"Mcp-Session-Id": opened[0].headers["Mcp-Session-Id"], "Authorization": f"Bearer {TOKEN}-2"}
+        assert client.delete("mcp", headers=session).status_code == 200
+        assert open_session(client, Authorization=f"Bearer {TOKEN}-2").status_code == 200
+
+
 def test_idle_sessions_end(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]):
     served = serve_over_http(loaded_python, tmp_path, ended, "max_sessions = 1\nsession_idle_s = 0.01\n")
     with open_http(served) as client:

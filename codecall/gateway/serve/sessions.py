@@ -1,0 +1,61 @@
+"""How many sessions of the handshake era may be open over HTTP, and how many of them one caller may have.
+
+FastMCP has no option for either. The SDK's manager of sessions has the first as an attribute. For the second its
+private names are used: `_admit_session`, which opens a session or returns None where that is refused, and
+`_session_owners`, who has signed in to open each.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
+    from mcp.server.streamable_http import StreamableHTTPServerTransport
+    from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+
+logger = logging.getLogger("codecall")
+
+_SHARE: Final = 4
+"""One caller may have one in so many of all sessions."""
+
+_LEAST: Final = 10
+"""Sessions that a caller may have however few there may be in all."""
+
+
+def sessions_per_caller(max_sessions: int) -> int:
+    """How many sessions somebody who has signed in may have open, of so many in all."""
+    return max(max_sessions // _SHARE, _LEAST)
+
+
+def limit_sessions(app: Any, max_sessions: int) -> None:
+    """Have FastMCP's HTTP application, which has started, refuse to open sessions beyond these bounds.
+
+    Callers that do not sign in are not told apart, and share all sessions.
+    """
+    manager = _session_manager(app)
+    manager.max_sessions = max_sessions
+    admit, owners = manager._admit_session, manager._session_owners  # pyright: ignore[reportPrivateUsage]
+    own = sessions_per_caller(max_sessions)
+
+    def admit_within_share(requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
+        if requestor is not None and list(owners.values()).count(requestor) >= own:
+            logger.warning("A caller may open no more sessions: it has %d", own)
+            return None
+        return admit(requestor)
+
+    manager._admit_session = admit_within_share  # pyright: ignore[reportPrivateUsage]
+
+
+def _session_manager(app: Any) -> StreamableHTTPSessionManager:
+    """What keeps the sessions of FastMCP's HTTP application, which exists once that has started."""
+    from fastmcp.server.http import StreamableHTTPASGIApp
+
+    for route in app.routes:
+        endpoint = getattr(route, "endpoint", None)
+        while not isinstance(endpoint, StreamableHTTPASGIApp) and endpoint is not None:
+            endpoint = getattr(endpoint, "app", None)  # what checks tokens has the endpoint inside
+        if endpoint is not None and endpoint.session_manager is not None:
+            return endpoint.session_manager
+    raise RuntimeError("FastMCP's HTTP application has no session manager")
