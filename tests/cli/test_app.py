@@ -22,6 +22,7 @@ from tests.loaded_python import LoadedPython
 
 REPOSITORY = Path(__file__).parent.parent.parent
 PAGE = (REPOSITORY / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
+GUIDE = (REPOSITORY / "docs" / "guide" / "cli.md").read_text(encoding="utf-8")
 
 
 CALL = {"number": 1, "startMs": 0, "durationMs": 1, "outcome": "error"}
@@ -46,6 +47,8 @@ def test_every_command_has_help_and_json(cli: CommandLine, name: str):
 @pytest.mark.parametrize("name", [name for name, _, _ in app.COMMANDS])
 def test_the_documentation_has_every_command(name: str):
     assert f"\n## `codecall {name}" in PAGE
+    rows = [line.split("|")[1] for line in GUIDE.splitlines() if line.startswith("| `codecall ")]
+    assert [row for row in rows if f"`codecall {name}`" in row or f", `{name}`" in row]
 
 
 def test_the_documentation_has_every_exit_code():
