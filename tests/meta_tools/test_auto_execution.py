@@ -312,6 +312,8 @@ async def test_tools_that_are_not_to_be_executed_are_in_no_file_and_reached_by_n
     ):
         assert "# Error:" in await tube.run(code)
     assert await tube.run('result = try_call("mail_send", to="x")["error"]["code"]') == '{"result":"TOOL_NOT_FOUND"}'
+    said = await tube.run('result = try_call("youtube_serch", query="x")["error"]["message"]')
+    assert "Did you mean `youtube_search`?" in said
     assert tube.done == []
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Literal, cast
 
+import msgspec
 from greenlet import getcurrent, greenlet
 from starlark.eval import builtins, evaluator
 from starlark.eval.errors import EvalError
@@ -36,6 +37,8 @@ from codecall.sandbox.starlark.values import Encoder, Server, TooLarge, console_
 call = cast("Callable[[Any, list[Any], dict[str, Any], TaskThread], Any]", evaluator.call)  # pyright: ignore[reportUnknownMemberType]
 
 _UNIVERSAL: Final = {name: value for name, value in builtins.make_universal().items() if name in BUILTIN_NAMES}
+
+_NO_TOOL: Final = "TOOL_NOT_FOUND"
 
 MAX_SHOWN_TYPE: Final = 60
 """Most characters of a type in the name of its call."""
@@ -197,9 +200,20 @@ class StarlarkEngine:
         if isinstance(name, BuiltinFunction) and name.impl == self._builtin_extract:
             answer = self._extract(*positional, **arguments)
         else:
-            answer = self._call("try_call", self._tool_name(name), positional, arguments)
+            answer = self._with_guess(self._call("try_call", self._tool_name(name), positional, arguments), name)
         value = self._answered(answer)
         return Dict({"ok": answer.ok, ("value" if answer.ok else "error"): value}, self._module.mutability)
+
+    def _with_guess(self, answer: wire.Answer, name: Any) -> wire.Answer:
+        """The answer to a call; where no tool has that name, its message says which may have been meant."""
+        if answer.ok or _NO_TOOL not in answer.payload or not isinstance(name, str):
+            return answer
+        error, found = json.loads(answer.payload), self.ask(well_formed(name), "space")
+        tools = cast("dict[str, list[str]]", json.loads(found) if found is not None else {}).get("tools")
+        if error.get("code") != _NO_TOOL or not tools:
+            return answer
+        error["message"] = f"{error['message']}. Did you mean {' or '.join(f'`{tool}`' for tool in tools)}?"
+        return msgspec.structs.replace(answer, payload=json.dumps(error))
 
     def _builtin_extract(self, *positional: Any, **arguments: Any) -> Any:
         answer = self._extract(*positional, **arguments)
@@ -271,7 +285,9 @@ class StarlarkEngine:
         self._meter.allocate(len(answer.payload))
         return from_json(answer.payload, self._module.mutability)
 
-    def _builtin_parallel(self, functions: Any, /) -> StarlarkList:
+    def _builtin_parallel(self, functions: Any, /, *more: Any) -> StarlarkList:
+        if more:
+            raise EvalError(f"parallel: it takes one list of functions (got {1 + len(more)} values)")
         if not isinstance(functions, (StarlarkList, tuple)):
             raise EvalError(f"parallel: a list of functions is needed (got {starlark_type(functions)})")
         tasks = list(cast("tuple[Any, ...]", functions))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
+from difflib import get_close_matches
 from types import FrameType, TracebackType
-from typing import Final
+from typing import Final, cast
 
 from starlark.eval.errors import EvalError
+from starlark.eval.values import Dict, StarlarkList
 
 from codecall.sandbox.agentscript.checked import LineTable
-from codecall.sandbox.agentscript.parser.unicode import well_formed
+from codecall.sandbox.agentscript.parser.unicode import DECEIVES_IN_CODE, well_formed
 from codecall.sandbox.starlark.mistakes import evaluation_hint
 from codecall.sandbox.wire import Failure
 
@@ -34,6 +37,12 @@ _INTERNAL: Final = tuple(
 """Words of the evaluator's own errors, and what scripts call that."""
 
 
+MAX_KEYS: Final = 12
+"""Keys of a dict that a hint names."""
+
+MAX_KEY: Final = 40
+"""Most characters of such a key."""
+
 MAX_LOOKED_AT: Final = 1_000
 """Characters of a message that are looked at for a hint."""
 
@@ -53,6 +62,8 @@ class TaskFailedError(EvalError):
         super().__init__(f"parallel: task {index} failed: {message_of(failure)}")
         self.offset = offset_of(failure)
         """Where in the script the function failed."""
+        self.keys = keys_of(failure)
+        """What the hint says of the dict that lacks a key."""
 
 
 def message_of(error: BaseException) -> str:
@@ -100,6 +111,39 @@ def _offset(frame: FrameType, default: int | None) -> int | None:
     return start if isinstance(start, int) and node is not None else default
 
 
+def keys_of(error: BaseException) -> str | None:
+    """What there is in the dict that lacks the key which an error is about: its keys, the nearest, its only list."""
+    if isinstance(error, TaskFailedError):
+        return error.keys
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    values = trace.tb_frame.f_locals if trace is not None else {}
+    owner, key = values.get("self"), values.get("key")
+    if not isinstance(owner, Dict) or not message_of(error).startswith("KeyError"):
+        return None
+    items = cast("list[tuple[object, object]]", owner.items())[:MAX_KEYS]  # pyright: ignore[reportUnknownMemberType]
+    named = {text: value for text, value in ((_key_text(name), value) for name, value in items) if text is not None}
+    if not named:
+        return None
+    text = _key_text(key)
+    near = get_close_matches(text, named, n=1, cutoff=0.75) if text is not None else []
+    lists = [name for name, value in named.items() if isinstance(value, StarlarkList)]
+    more = f" and {len(owner) - len(named)} more" if len(owner) > len(named) else ""
+    guess = (
+        f" Did you mean value[{near[0]}]?" if near else f" The list is value[{lists[0]}]." if len(lists) == 1 else ""
+    )
+    kind = "It is a dict, no list; its keys are" if isinstance(key, int) else "The keys are"
+    return f"{kind} {', '.join(named)}{more}.{guess}"
+
+
+def _key_text(key: object) -> str | None:
+    """A key as a script writes it; None where that is long, or would deceive the reader."""
+    if not isinstance(key, str):
+        return str(key) if isinstance(key, int) else None
+    return None if len(key) > MAX_KEY or DECEIVES_IN_CODE.search(key) else json.dumps(key, ensure_ascii=False)
+
+
 def failure_of(error: Exception, lines: LineTable) -> Failure:
     """How the failure of a script is reported."""
     offset = offset_of(error)
@@ -107,7 +151,7 @@ def failure_of(error: Exception, lines: LineTable) -> Failure:
     if isinstance(error, ToolFailedError):
         return Failure(status="tool_error", code="TOOL", call=error.call, line=line, column=column)
     message = message_of(error)
-    hint = evaluation_hint(message[:MAX_LOOKED_AT])
+    hint = " ".join(filter(None, (keys_of(error), evaluation_hint(message[:MAX_LOOKED_AT])))) or None
     return Failure(
         status="runtime_error",
         code="EXECUTION_ERROR",

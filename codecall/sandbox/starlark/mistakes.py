@@ -122,6 +122,8 @@ ZFILL: Final = (
 )
 """A function for scripts: what `zfill` is in Python."""
 _NO_NUMBER: Final = "The text is no number: look at it first, "
+_IN_TEXT: Final = "A number in a text is float(x)"
+_IN_TEXTS: Final = "The numbers are texts"
 _NONE: Final = "The value is None: look where it comes from, and test it first."
 
 EVALUATION: Final = (
@@ -134,7 +136,7 @@ EVALUATION: Final = (
         'return "{}"["a"]',
     ),
     _row(
-        r"^parallel: (?:element|a list)",
+        r"^parallel: (?:element|a list|it takes one list)",
         "Give it functions: parallel([lambda: a(x=1), lambda: b()]); of a list [lambda i=i: a(x=i) for i in items].",
         "return parallel([1])",
     ),
@@ -190,9 +192,22 @@ EVALUATION: Final = (
         "def f():\n  return f()\nreturn f()",
     ),
     _row(
+        r"for \+: '(?:int|float)' and 'string'", f"{_IN_TEXTS}: sum([float(x) for x in items]).", 'return sum(["9.5"])'
+    ),
+    _row(
+        r"unsupported binary operation: string \+ (?:int|float)",
+        f"Make a text of it: str(x), or use format(). {_IN_TEXT}.",
+        'return "a" + 1',
+    ),
+    _row(
+        r"(?:int|float) (?:\+|-|/|//|%|<=>) string|string (?:-|/|//|<=>) (?:int|float)",
+        f"{_IN_TEXT}, or int(x) where it is a whole one. Where a text is meant, make one of the number: str(x).",
+        'return 1 + "9.5"',
+    ),
+    _row(
         r"unsupported binary operation: string \+|: \w+ \+ string",
         "Make a text of it: str(x), or use format().",
-        'return "a" + 1',
+        'return "a" + []',
     ),
     _row(
         r"unsupported binary operation: range|\+ range", "Make a list of it: list(range(n)).", "return range(2) + [1]"
@@ -200,8 +215,8 @@ EVALUATION: Final = (
     _row(r"on tuple$", "A tuple does not change: make a list of it, list(x).", "x = (1,)\nx[0] = 2"),
     _row(
         r"^unsupported |unsupported operand",
-        "The values are of different types: convert one, int(x), str(x) or list(x).",
-        "return 'a' < 1",
+        "The values are of different types: convert one, float(x), str(x) or list(x).",
+        "return [] < 1",
     ),
     _row(r"too deeply nested", "Give parts of it names, or call fewer functions inside one another.", ""),
     _row(r"index out of range|from empty list", "Look at len(items) first.", "return [][1]"),

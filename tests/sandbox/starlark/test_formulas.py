@@ -320,6 +320,20 @@ FORMULAS = (
         "y = {}",
     ),
     Formula("text.elems()", "text", list, [("aé",), ("",)], ["[x for x in 'a']"], "y = list({})"),
+    Formula(
+        "float(x)",
+        "x",
+        float,
+        [("99.5",), ("-7",)],
+        ["1 + '99.5'", "'99.5' - 50", "'99.5' > 50", "1.5 < '99.5'", "'99.5' + 1"],
+    ),
+    Formula(
+        "sum([float(x) for x in items])",
+        "items",
+        lambda items: sum(map(float, items)),
+        [(["99.5", "1"],), ([],)],
+        ["sum(['99.5'])"],
+    ),
     Formula("a / b if b else 0", "a b", lambda a, b: a / b if b else 0, [(1, 2), (-1, 4), (1, 0)], ["1 / 0"]),
 )
 
