@@ -326,21 +326,17 @@ async def test_the_questions_of_tools_count_as_rounds_too_and_those_of_one_answe
 
 async def test_a_tool_that_asks_for_time_is_called_again_and_costs_no_round() -> None:
     office, calls = Office({"rules": "writes", "max_rounds": 1}), list[str | None]()
-    job: list[asyncio.Task[None]] = []
 
     @office.server.tool(annotations=ToolAnnotations(read_only_hint=True))
     async def build(ctx: Context) -> Any:
         """Build, which takes a while."""
         calls.append(ctx.request_state)
-        if not job:
-            job.append(asyncio.create_task(asyncio.sleep(0.3)))
-        return "built" if job[0].done() else InputRequiredResult(request_state="building")
+        return "built" if len(calls) == 3 else InputRequiredResult(request_state="building")
 
     script = "return [await callTool('build', {}), await callTool('send', {to: 'ann'})]"
     answer = await office.execute(script, Person(ONCE), mode=MODERN)
     assert answer["result"] == ["built", "sent to ann"]
-    assert calls[0] is None
-    assert set(calls[1:]) == {"building"}
+    assert calls == [None, "building", "building"]
 
 
 def test_a_run_that_has_no_record_cannot_give_up_its_worker() -> None:
