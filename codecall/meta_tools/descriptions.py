@@ -116,6 +116,14 @@ def _large_result(options: PluginOptions, execute: str) -> str:
     )
 
 
+def describe_large_result(options: PluginOptions) -> str:
+    """What a tool that runs Starlark says of a result that is too large for its answer."""
+    if not options.results.enabled:
+        return f"A result over {_size(options.preset.max_result_bytes)} is an error: return less."
+    inline = _inline_size(options)
+    return f"A result over {inline} is kept, and the answer has largeResult {{handle, preview, hint}}: return less."
+
+
 def _limits(options: PluginOptions) -> str:
     preset = options.preset
     result = () if options.results.enabled else (f"result {_size(preset.max_result_bytes)}",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -439,3 +440,45 @@ async def test_a_script_that_is_too_long_to_run_is_read_for_no_names() -> None:
     async with connected() as client:
         result = await run(client, script)
     assert "Script has more than 65536 bytes" in texts(result)[0]
+
+
+@pytest.mark.parametrize(
+    ("tool", "argument", "code"),
+    [
+        ("execute_tool_script", "script", "return [{'n': i} for i in range(20000)]"),
+        ("executeToolCode", "code", "result = [{'n': i} for i in range(20000)]"),
+    ],
+)
+async def test_a_large_result_is_kept_and_the_answer_says_how_it_is_read(tool: str, argument: str, code: str) -> None:
+    server = FastMCP("script")
+    CodeCallPlugin.init(starlark=True, tool_files=True, vm={"preset": "secure"}).install(server)
+    async with Client(server) as client:
+        (about,) = [each.description or "" for each in await client.list_tools() if each.name == tool]
+        assert "A result over 64 KiB is kept, and the answer has largeResult {handle, preview, hint}" in about
+        small = await client.call_tool(tool, {argument: code.replace("20000", "2")})
+        assert small.structured_content == {"result": [{"n": 0}, {"n": 1}]}
+        answer = await client.call_tool(tool, {argument: code})
+        assert answer.structured_content is not None
+        assert answer.structured_content.keys() == {"largeResult"}
+        assert json.loads(texts(answer)[0]) == answer.structured_content
+        assert len(texts(answer)[0]) < 4_000
+        large = answer.structured_content["largeResult"]
+        assert (large["items"], large["preview"][:9]) == (20_000, '[{"n":0},')
+        assert "codecall:execute, where it is offered, runs such a script" in large["hint"].replace("_e", ":e")
+        (line,) = re.findall(r"`(return await getResult\(.*?\))`", large["hint"])
+        read = await client.call_tool("codecall:execute", {"script": line})
+        assert read.structured_content is not None
+        assert read.structured_content["result"][:2] == [{"n": 0}, {"n": 1}]
+        page = await client.read_resource(f"{large['uri']}/pages/1")
+        assert page[0].text.startswith('[{"n":0}')
+
+
+async def test_where_nothing_is_kept_the_description_says_what_an_answer_holds() -> None:
+    server = FastMCP("script")
+    CodeCallPlugin.init(starlark=True, results=False, vm={"preset": "secure", "max_result_bytes": 1_024}).install(
+        server
+    )
+    async with Client(server) as client:
+        assert "A result over 1 KiB is an error: return less." in await description(client)
+        result = await run(client, "return [1] * 2000")
+    assert (result.is_error, result.meta["codecall"]["error"]["code"]) == (True, "OUTPUT_LIMIT")

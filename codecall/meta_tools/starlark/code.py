@@ -17,7 +17,7 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import CodeCallError
 from codecall.globs import display_name
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
-from codecall.meta_tools.descriptions import describe_extract
+from codecall.meta_tools.descriptions import describe_extract, describe_large_result
 from codecall.meta_tools.runs import ExecuteRequest, run_observed, start_script
 from codecall.meta_tools.starlark.auto_execution import CodeBroker, check_code
 from codecall.meta_tools.starlark.lookup import MAX_LISTED
@@ -69,7 +69,8 @@ class CodeTool(MetaTool):
             runtime,
             verb="execute",
             title="Execute code over tools",
-            description=_ABOUT + describe_extract(runtime.options, await_it=False),
+            description=f"{_ABOUT}\n- {describe_large_result(runtime.options)}"
+            f"{describe_extract(runtime.options, await_it=False)}",
             parameters=_INPUT,
             output_schema=output_schema("The value of the variable `result`"),
             annotations=ToolAnnotations(
@@ -106,7 +107,6 @@ class CodeTool(MetaTool):
         request = ExecuteRequest(
             parsed.code,
             starlark=await to_thread.run_sync(terms) if many else terms(),
-            whole_result=True,
             tool=self.name,
             preset=self._preset,
         )
@@ -121,17 +121,17 @@ class CodeTool(MetaTool):
         files = view.only(frozenset(entry.name for server in servers.values() for entry in server.tools.values()))
         result, blocks = await run_observed(self._runtime, context, files, request, start, broker_class=CodeBroker)
         if result.error is None:
-            return _answer(result, blocks)
+            return self._answer(result, blocks)
         self.spell_hint(result.error)
         return _failed(result, result.error, servers)
 
-
-def _answer(result: ExecutionResult, blocks: Sequence[ContentBlock]) -> ToolResult:
-    """One text, the JSON of what is structured content, too."""
-    warnings = list(result.warnings)
-    if result.value is None and not result.logs and not warnings:
-        warnings.append(f"The code gave no value and printed nothing: assign what it is for to `{VALUE}`, or print it.")
-    return tool_result(answer_body(result, warnings), blocks=blocks)
+    def _answer(self, result: ExecutionResult, blocks: Sequence[ContentBlock]) -> ToolResult:
+        """One text, the JSON of what is structured content, too."""
+        warnings = list(result.warnings)
+        if result.value is None and result.large is None and not result.logs and not warnings:
+            what = f"The code gave no value and printed nothing: assign what it is for to `{VALUE}`, or print it."
+            warnings.append(what)
+        return tool_result(answer_body(result, warnings, self), blocks=blocks)
 
 
 def _failed(result: ExecutionResult, error: CodeCallError, servers: dict[str, ToolServer]) -> ToolResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from anyio import to_thread
@@ -18,7 +19,7 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import OptionsError
 from codecall.globs import display_name
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
-from codecall.meta_tools.descriptions import describe_extract
+from codecall.meta_tools.descriptions import describe_extract, describe_large_result
 from codecall.meta_tools.execute import checked_context
 from codecall.meta_tools.runs import ExecuteRequest, run_script
 from codecall.meta_tools.starlark.auto_execution import ScriptBroker
@@ -58,6 +59,13 @@ _INPUT: JsonObject = {
 }
 
 
+_READ_LATER: Final = (
+    "codecall:execute, where it is offered, runs such a script. Else return less, if that does nothing twice: filter, "
+    "aggregate, take a part; or read the pages of the resource."
+)
+"""What is to be done with a kept result by who writes Starlark, which does not read it."""
+
+
 def output_schema(value: str) -> JsonObject:
     """The schema of what `answer_body` gives, with this description of the value."""
     texts = {"type": "array", "items": {"type": "string"}}
@@ -65,16 +73,23 @@ def output_schema(value: str) -> JsonObject:
         "type": "object",
         "properties": {
             "result": {"description": value},
+            "largeResult": {
+                "type": "object",
+                "description": "In place of `result` where that is too large: its handle, preview and shape, and how "
+                "the rest is read",
+            },
             "logs": {**texts, "description": "What it printed"},
             "warnings": texts,
         },
-        "required": ["result"],
     }
 
 
-def answer_body(result: ExecutionResult, warnings: Sequence[str]) -> JsonObject:
-    """What a script that ended well answers, with these warnings."""
+def answer_body(result: ExecutionResult, warnings: Sequence[str], tool: MetaTool) -> JsonObject:
+    """What a script that ended well answers, with these warnings; `tool` is the one that ran it."""
     body: JsonObject = {"result": result.value}
+    if (large := result.large) is not None:
+        hint = tool.respell(f"{large.hint} {_READ_LATER}")
+        body = {"largeResult": replace(large, hint=hint).as_dict()}
     body |= {"logs": list(result.logs)} if result.logs else {}
     return body | ({"warnings": list(warnings)} if warnings else {})
 
@@ -109,7 +124,8 @@ class ScriptTool(MetaTool):
             runtime,
             verb="execute_tool_script",
             title="Run a Starlark script over tools",
-            description=_ABOUT + describe_extract(runtime.options, await_it=False),
+            description=f"{_ABOUT} {describe_large_result(runtime.options)}"
+            f"{describe_extract(runtime.options, await_it=False)}",
             parameters=_INPUT,
             output_schema=_OUTPUT,
             annotations=ToolAnnotations(
@@ -166,20 +182,20 @@ class ScriptTool(MetaTool):
             parsed.data,
             context_bytes=size,
             starlark=terms,
-            whole_result=True,
             tool=self.name,
             preset=script_preset(options.preset, starlark.code_mode),
         )
         result, blocks = await run_script(self._runtime, context, view, request, broker_class=ScriptBroker)
         if result.error is not None:
             return _failed(_error_text(result), result.envelope(), result.logs)
-        body = answer_body(result, result.warnings)
+        body = answer_body(result, result.warnings, self)
         answer = tool_result(
             body, blocks=[*_text_blocks("logs", result.logs), *_text_blocks("warnings", result.warnings), *blocks]
         )
-        text = tool_result({"result": result.value}).content[0]
+        first = "result" if "result" in body else "largeResult"
+        text = tool_result({first: body[first]}).content[0]
         if isinstance(text, TextContent):
-            value = text.text.removeprefix('{"result":').removesuffix("}")
+            value = text.text if result.large is not None else text.text.removeprefix('{"result":').removesuffix("}")
             answer.content[0] = TextContent(type="text", text=value)
         return answer
 
