@@ -158,6 +158,8 @@ async def test_an_app_named_by_metadata(client: Client[Any]) -> None:
         ("return await codecall_search({ query: 'x' })", "VALIDATION_ERROR", "search and describe them before it"),
         ("return await codemode.list({})", "VALIDATION_ERROR", "await tools['name']"),
         ("loose_end = 1", "VALIDATION_ERROR", "Assigning to 'loose_end' is not allowed"),
+        ("user = await users.list({}); return user", "VALIDATION_ERROR", "Declare it: `const user = …`, or `let` if"),
+        ("loose_ends = await loose_end({})", "VALIDATION_ERROR", "Declare it: `const loose_ends = …`"),
         ("return await user.list({})", "VALIDATION_ERROR", "Did you mean the namespace `users`?"),
         ("return await process.run({})", "VALIDATION_ERROR", "'process' is not allowed"),
         ("return await outer.x({})", "TOOL_NOT_FOUND", "it has: deep_x"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
@@ -20,8 +20,10 @@ import yaml
 from fastmcp import FastMCP
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
 from fastmcp.client.transports.memory import FastMCPTransport
+from fastmcp.exceptions import ToolError
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from mcp import ClientSession
-from mcp_types import ToolAnnotations
+from mcp_types import CallToolRequestParams, ToolAnnotations
 
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import OpenApiServer
@@ -30,6 +32,7 @@ from codecall.jsonio.decode import read_json
 from codecall.jsonio.documents import is_harmless_yaml
 
 if TYPE_CHECKING:
+    from fastmcp.tools import Tool
     from fastmcp.utilities.openapi import HTTPRoute
 
 logger = logging.getLogger("codecall")
@@ -242,9 +245,12 @@ def _build_server(name: str, document: dict[str, Any], base_url: str, options: O
         async with client:
             yield {}
 
+    checks = _ParameterChecks({name.lower() for name in options.headers})
+
     def annotate(route: HTTPRoute, component: object) -> None:
         if isinstance(component, OpenAPITool):
             component.annotations = _annotations(route.method.upper(), route.summary)
+            checks.add(route, component)
 
     try:
         provider = OpenAPIProvider(
@@ -261,9 +267,60 @@ def _build_server(name: str, document: dict[str, Any], base_url: str, options: O
             hint="Have it checked by an OpenAPI validator.",
         ) from None
     info = cast("dict[str, Any]", document.get("info") or {})
-    server: FastMCP[Any] = FastMCP(name, version=str(info.get("version") or "") or None, lifespan=lifespan)
+    server: FastMCP[Any] = FastMCP(
+        name, version=str(info.get("version") or "") or None, lifespan=lifespan, middleware=[checks]
+    )
     server.add_provider(provider)
     return server
+
+
+class _ParameterChecks(Middleware):
+    """Refuses calls that would reach another operation than the tool's, or speak for somebody else than the operator.
+
+    An empty part of a path leaves the path of another operation, as a rule that of all the items. A header that the
+    operator has configured is none that a caller may set, whatever the document says.
+
+    Args:
+        headers: names of the configured headers, in lower case.
+    """
+
+    def __init__(self, headers: Collection[str]) -> None:
+        self._headers = headers
+        self._in_path: dict[str, Collection[str]] = {}
+        self._configured: dict[str, Collection[str]] = {}
+
+    def add(self, route: HTTPRoute, tool: Tool) -> None:
+        """Check the calls of a tool from now on, and take from its schema what a caller may not set."""
+        places = route.parameter_map.items()
+        self._in_path[tool.name] = [name for name, place in places if place["location"] == "path"]
+        configured = {
+            name
+            for name, place in places
+            if place["location"] == "header" and place["openapi_name"].lower() in self._headers
+        }
+        self._configured[tool.name] = configured
+        if configured:
+            properties, required = tool.parameters.get("properties", {}), tool.parameters.get("required", [])
+            kept = {name: schema for name, schema in properties.items() if name not in configured}
+            asked = [name for name in required if name not in configured]
+            tool.parameters = {**tool.parameters, "properties": kept, "required": asked}
+
+    async def on_call_tool(
+        self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[CallToolRequestParams, Any]
+    ) -> Any:
+        """See `Middleware.on_call_tool`.
+
+        Raises:
+            ToolError: the input is refused.
+        """
+        tool, arguments = context.message.name, context.message.arguments or {}
+        for name in self._in_path.get(tool, ()):
+            if arguments.get(name) in ("", []):
+                raise ToolError(f"'{name}' is a part of the path of this operation: it must not be empty.")
+        for name in self._configured.get(tool, ()):
+            if name in arguments:
+                raise ToolError(f"'{name}' is a header that the gateway sets: leave it out.")
+        return await call_next(context)
 
 
 def _annotations(method: str, title: str | None) -> ToolAnnotations:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from fastmcp import Client, FastMCP
+from fastmcp.exceptions import ToolError
 
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, OpenApiServer
@@ -140,6 +141,29 @@ async def test_a_document_does_not_decide_who_gets_the_headers(api: Api, tmp_pat
         assert "base_url" in str(refused.value.hint)
     await build_openapi_server("a", OpenApiServer(openapi=url))
     await build_openapi_server("a", OpenApiServer(openapi=url, base_url="https://evil.test", headers={"X-Key": "key"}))
+
+
+async def test_a_call_reaches_its_own_operation_as_the_operator(api: Api, tmp_path: Path):
+    parts = [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in ("book", "page")]
+    headers = [{"name": name, "in": "header", "required": True, "schema": {}} for name in ("x-key", "X-Other")]
+    read = {"operationId": "read", "parameters": [*parts, *headers], "responses": ANSWER}
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps(document(paths={"/books/{book}/{page}": {"get": read}})))
+    options = OpenApiServer(openapi=str(path), base_url=api.url, headers={"X-Key": "operator"})
+    async with Client(await build_openapi_server("web", options)) as client:
+        (tool,) = await client.list_tools()
+        assert sorted(tool.input_schema["required"]) == ["X-Other", "book", "page"]
+        assert "x-key" not in tool.input_schema["properties"]
+        for refused, message in [
+            ({"book": "1", "page": ""}, "'page' is a part of the path"),
+            ({"book": [], "page": "2"}, "'book' is a part of the path"),
+            ({"book": "1", "page": "2", "x-key": "another"}, "'x-key' is a header that the gateway sets"),
+        ]:
+            with pytest.raises(ToolError, match=message):
+                await client.call_tool("read", {"X-Other": "o", **refused})
+        assert api.seen == []
+        await client.call_tool("read", {"book": "1", "page": "2", "X-Other": "o"})
+    assert api.seen == [("GET", "/books/1/2", "operator")]
 
 
 async def test_yaml_dates_are_texts_and_nothing_is_executed(tmp_path: Path):

@@ -210,6 +210,7 @@ def _check_unknown_names(
     infos: Mapping[str, NamespaceInfo] = find_namespaces(lookups[:MAX_LOOKUPS]) if lookups else {}
     namespaces: dict[str, dict[str, str]] = {}
     guesses = 0
+    assigned = {use.name for use in unknown if use.assigned}
     for name, offset, scope, is_assigned in unknown:
         info = infos.get(name, NamespaceInfo())
         members = info.members or {}
@@ -230,9 +231,11 @@ def _check_unknown_names(
         if info.callable and name in owners.called and hint == row.instead:
             namespaces[name] = {"": name}
             continue
-        if hint == row.instead or (name in owners.names and info.tools and info.tools[0].startswith(name)):
+        if name in assigned and hint == row.instead:
+            hint = f"Declare it: `const {shorten_name(name)} = …`, or `let` if it gets other values later."
+        elif hint == row.instead or (name in owners.names and info.tools and info.tools[0].startswith(name)):
             hint = _tool_hint(info, name in owners.names) or hint
-        if name in owners.names or "_" in name:
+        if name not in assigned and (name in owners.names or "_" in name):
             # Where its own server is missing, whatever else there is was not meant.
             own = [sentence for sentence in info.unlisted if _is_about(sentence, name)]
             hint = " ".join(own or (*info.unlisted, hint))
