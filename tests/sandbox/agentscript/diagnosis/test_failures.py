@@ -311,9 +311,10 @@ FORGED = r"\n    at f (<input>:1:1)"
 
 
 @pytest.mark.parametrize("name", ["'x'.repeat(12e6)", f"'{FORGED}'.repeat(40000)"], ids=["long", "frames"])
-async def test_the_name_of_a_function_costs_little_wherever_it_is_told(enclave: Enclave, name: str) -> None:
+async def test_the_name_of_a_function_costs_little_wherever_it_is_told(name: str) -> None:
     calls = f"const n = {name}; const o = {{ [n]: () => callTool('a', {{}}) }}; "
     script = f"{calls}for (let i = 0; i < 20; i++) await o[n](); return 1{chr(10) * 30_000}"
-    assert (await enclave.execute(script, tool_handler=lambda n, a: 1)).value == 1
     loops = f"const n = {name}; const o = {{ [n]: () => {{ for (;;) {{}} }} }}; o[n](){chr(10) * 30_000}"
-    assert (await fails(enclave, loops)).code == "ITERATION_LIMIT"
+    async with Enclave(preset="secure", timeout_ms=60_000) as enclave:
+        assert (await enclave.execute(script, tool_handler=lambda n, a: 1)).value == 1
+        assert (await fails(enclave, loops)).code == "ITERATION_LIMIT"
