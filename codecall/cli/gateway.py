@@ -279,7 +279,7 @@ def _late_error(name: str) -> CodeCallError:
         f"Server '{name}' is not available: {reason}",
         tool_name=name,
         hint=f"`{whole_command('refresh', name)}` waits longer, as does every command if its `start_timeout_s` is set; "
-        f"`{whole_command('doctor')}` says more.",
+        f"`{whole_command('doctor', name)}` says more.",
     )
 
 
@@ -346,6 +346,19 @@ def begins_with_server(name: str, server: str) -> bool:
     return written == beginning or written.startswith(f"{beginning}_")
 
 
+def listing_failures(gateway: Gateway) -> dict[str, CodeCallError]:
+    """Why servers could not be listed when they were asked last, by their names."""
+    return {name: provider.error for name, provider in gateway.providers.items() if provider.error is not None}
+
+
+def failure_advice(gateway: Gateway, name: str, failure: CodeCallError) -> str:
+    """What to do about a server that could not be listed, and what it wrote last. When the next try may be made matters
+    to nobody here: the command has ended by then."""
+    wrote = last_words(gateway.backends[name].health.stderr).removeprefix("; it wrote last: ")
+    more = f"`{whole_command('doctor', name)}` says more."
+    return repair_advice(failure) or (f"It wrote last: {wrote}\n{more}" if wrote else more)
+
+
 async def list_servers(gateway: Gateway, progress: ProgressLine, *, refresh_all: bool = False) -> list[ServerInventory]:
     """List all servers, in the order in which they are configured. Cached listings are used.
 
@@ -360,12 +373,9 @@ async def list_servers(gateway: Gateway, progress: ProgressLine, *, refresh_all:
         failures = await gateway.refresh(None, lambda name, done, total: progress.update(done, total, name))
     else:
         await wait_for_listings(gateway, progress)
-        failures = {name: provider.error for name, provider in gateway.providers.items() if provider.error is not None}
+        failures = listing_failures(gateway)
     for name, failure in failures.items():
-        # When the next try may be made matters to nobody here: the command has ended by then.
-        wrote = last_words(gateway.backends[name].health.stderr).removeprefix("; it wrote last: ")
-        more = f"`{whole_command('doctor')}` says more."
-        failure.hint = repair_advice(failure) or (f"It wrote last: {wrote}\n{more}" if wrote else more)
+        failure.hint = failure_advice(gateway, name, failure)
     return [
         ServerInventory(name, provider.listing, provider.tools, provider.hidden, provider.tokens, failures.get(name))
         for name, provider in gateway.providers.items()

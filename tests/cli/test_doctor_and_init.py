@@ -224,6 +224,12 @@ def test_doctor_looks_at_everything(clients: CommandLine):
     assert "no database" in checks["Servers", "broken"]["advice"]
     assert "2 servers in" in checks["Clients", "Cursor"]["said"]
     assert TOKEN not in ran.out
+    one = clients("doctor", "broken", "--json").json["checks"]
+    assert [check["name"] for check in one] == ["configuration", "cache", "broken"]
+    assert "no database" in one[2]["advice"]
+    assert clients("doctor", "shop").code == exits.OK
+    misspelt = clients("doctor", "brokn")
+    assert misspelt.err.startswith("error: INVALID_OPTIONS: There is no server 'brokn'; configured: shop, ")
     assert not any((clients.folder.parent / "home").rglob("*.listing"))
 
 

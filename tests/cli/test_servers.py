@@ -87,7 +87,13 @@ def test_a_server_that_ends_says_why_and_the_command_that_says_more_is_whole(sho
     listed = shop("tools", "--config", "the config.toml")
     assert "hint: It wrote last: " in listed.err
     assert "can't open file" in listed.err
-    assert "`codecall doctor --config 'the config.toml'` says more." in listed.err
+    assert "`codecall doctor gone --config 'the config.toml'` says more." in listed.err
+    doctor = shop("doctor", "gone", "--config", "the config.toml")
+    assert "can't open file" in doctor.out
+    found = shop("search", "one", "--config", "the config.toml")
+    assert "so its tools are missing: it ended (exit code 2) before it answered its first request." in found.err
+    assert "hint: It wrote last: " in found.err
+    assert "`codecall doctor gone --config 'the config.toml'` says more." in found.err
     ran = shop("run", shop.write("a.js", "return gone.one({})").name, "--config", "the config.toml")
     assert "'gone' is not available: it ended (exit code 2) before it answered its first request; it wrote" in ran.err
     assert "api_key" not in shop("tools", "--server", "http://127.0.0.1:9/?api_key=abc").err
@@ -345,11 +351,15 @@ def test_a_server_that_hangs_is_told_once(hanging: CommandLine, monkeypatch: pyt
     assert listed.err.count("slow' is not available: it has not answered 0 s after the others") == 1
     found = hanging("search", "orders")
     assert found.rows[0][1] == "shop_list_orders"
-    assert found.err == "Server 'slow' could not be listed, so its tools are missing.\n"
+    assert found.err == (
+        "Server 'slow' could not be listed, so its tools are missing: it has not answered 0 s after the others.\n"
+        "hint: `codecall refresh slow` waits longer, as does every command if its `start_timeout_s` is set; "
+        "`codecall doctor slow` says more.\n"
+    )
     hanging.write("a.js", "return slow.find({})")
     missed = hanging("run", "a.js")
     assert missed.code == exits.FAILED
-    assert "Server 'slow' could not be listed, so its tools are missing." in missed.err
+    assert "Server 'slow' could not be listed, so its tools are missing: it has not answered 0 s" in missed.err
 
 
 def test_how_long_a_server_is_waited_for_its_options_say(hanging: CommandLine, monkeypatch: pytest.MonkeyPatch):

@@ -318,7 +318,7 @@ async def test_a_server_that_is_still_starting_is_named_where_a_tool_is_missed(
     servers = {"here": here.options, "mute": mute, "gone": {"command": str(tmp_path / "missing")}}
     options = GatewayOptions.read({"servers": servers, "cache_dir": False, "expose": {"mode": "always"}}, where="")
     starting = "Server 'mute' is still starting, and its tools are not known yet; try again."
-    failed = "Server 'gone' could not be listed, so its tools are missing."
+    failed = "Server 'gone' could not be listed, so its tools are missing: its program was not found."
     async with Gateway(options) as gate, Client(gate.server) as client:
         await gate.providers["here"].wait_until_listed()
         await gate.providers["gone"].wait_until_listed()

@@ -38,7 +38,7 @@ async def search(
     """Find tools by what they do. The answer is the one that a model gets from codecall_search whose client can ask a
     person; tools for each call of which the person is asked are marked."""
     from codecall.cli.arguments import gateway_options
-    from codecall.cli.gateway import open_gateway, servers_of
+    from codecall.cli.gateway import failure_advice, listing_failures, open_gateway, servers_of
     from codecall.cli.output import Output
 
     output = Output(as_json=as_json)
@@ -53,10 +53,14 @@ async def search(
         async with open_gateway(options, needed=needed) as gateway:
             result = await gateway.call("search", arguments)
             asked = gateway.asked_tools()
+            failures = listing_failures(gateway.gateway)
+            advice = [failure_advice(gateway.gateway, name, failure) for name, failure in failures.items()]
     if as_json:
         output.document(result)
     else:
         _print_hits(output, result, asked, overview=not any(query.strip() for query in queries))
+        for text in advice:
+            output.note(f"hint: {text}")
     return exits.OK if result["tools"] else exits.FAILED
 
 

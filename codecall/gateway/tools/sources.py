@@ -41,9 +41,11 @@ class MissingTools:
         return [*sentences, *([f"{more} more servers have not listed their tools."] if more > 0 else [])]
 
     def _sentence(self, server: str) -> str:
-        if self._providers[server].failure is None:
+        failure = self._providers[server].failure
+        if failure is None:
             return f"Server '{server}' is still starting, and its tools are not known yet; try again."
-        return f"Server '{server}' could not be listed, so its tools are missing."
+        reason = failure.removeprefix(f"Server '{server}' is not available: ").rstrip(".")
+        return f"Server '{server}' could not be listed, so its tools are missing: {reason}."
 
     def _is_hidden(self, server: str, name: str) -> bool:
         return any(each.kind == "tool" and f"{server}_{each.name}" == name for each in self._providers[server].hidden)

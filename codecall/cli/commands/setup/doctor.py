@@ -12,7 +12,9 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+
+from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
 from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, PresetName, ServerArguments
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from codecall.cli.output import Output, ProgressLine
     from codecall.errors import CodeCallError
     from codecall.gateway.config.load import Configuration
+    from codecall.gateway.config.options import GatewayOptions
     from codecall.gateway.gateway import Gateway
     from codecall.sandbox.enclave import Enclave
     from codecall.sandbox.host.process import SandboxReport
@@ -73,6 +76,8 @@ class Check(NamedTuple):
 
 
 async def doctor(
+    names: Annotated[tuple[str, ...], Parameter(help="Only these servers, by name, and nothing else.")] = (),
+    /,
     *,
     preset: PresetName = None,
     server_args: ServerArguments = DEFAULT_SERVERS,
@@ -88,7 +93,7 @@ async def doctor(
     output = Output(as_json=as_json)
     checks: list[Check] = []
     with output.progress("looking", reports_servers=True) as progress:
-        async for check in _run_checks(preset, server_args, progress):
+        async for check in _run_checks(preset, names, server_args, progress):
             checks.append(check)
             if not as_json:
                 with progress.paused():
@@ -103,23 +108,40 @@ async def doctor(
     return exits.FAILED if failures else exits.OK
 
 
-async def _run_checks(preset: str | None, server_args: ServerArguments, progress: ProgressLine) -> AsyncIterator[Check]:
-    progress.update(0, None, "this machine")
-    for check in machine_checks():
-        yield check
-    progress.update(0, None, "jail and engine")
-    for check in await sandbox_checks(preset):
-        yield check
+async def _run_checks(
+    preset: str | None, names: Sequence[str], server_args: ServerArguments, progress: ProgressLine
+) -> AsyncIterator[Check]:
+    if not names:
+        progress.update(0, None, "this machine")
+        for check in machine_checks():
+            yield check
+        progress.update(0, None, "jail and engine")
+        for check in await sandbox_checks(preset):
+            yield check
     configuration, checks = configuration_checks(server_args)
+    if configuration is not None and names:
+        configuration = configuration._replace(options=_only_servers(configuration.options, names))
     for check in checks:
         yield check
     if configuration is not None:
-        for check in composite_checks(configuration):
+        for check in composite_checks(configuration) if not names else ():
             yield check
         async for check in server_checks(configuration, progress):
             yield check
-    for check in client_checks():
+    for check in client_checks() if not names else ():
         yield check
+
+
+def _only_servers(options: GatewayOptions, names: Sequence[str]) -> GatewayOptions:
+    """The options with these servers and no others.
+
+    Raises:
+        OptionsError: a name is not configured.
+    """
+    from codecall.cli.gateway import select_servers
+
+    selected = select_servers(options, names).servers
+    return options.model_copy(update={"servers": {name: selected[name] for name in names}})
 
 
 def _print(output: Output, check: Check, *, new_section: bool) -> None:
