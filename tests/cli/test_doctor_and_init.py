@@ -233,6 +233,15 @@ def test_doctor_looks_at_everything(clients: CommandLine):
     assert not any((clients.folder.parent / "home").rglob("*.listing"))
 
 
+def test_what_a_server_calls_itself_is_no_line_of_the_report(cli: CommandLine):
+    cli.serve(shop=["list"])
+    shop = cli.folder / "shop.json"
+    shop.write_text(json.dumps({**json.loads(shop.read_text()), "name": "shop\n ✓ jail: whole", "version": "1\r\n2"}))
+    ran = cli("doctor", terminal=True)
+    assert "shop\\u000a ✓ jail: whole" in ran.out
+    assert not any(line.strip().startswith("✓ jail: whole") for line in ran.out.splitlines())
+
+
 def test_doctor_without_a_configuration(cli: CommandLine):
     cli.write(
         ".mcp.json", json.dumps({"mcpServers": {"codecall": {"command": "codecall"}, "git": {"command": "git-mcp"}}})

@@ -150,12 +150,12 @@ def _print(output: Output, check: Check, *, new_section: bool) -> None:
         return
     from rich.text import Text
 
-    from codecall.cli.output import escape_unprintable
+    from codecall.cli.output import escape_unprintable, one_line
 
     if new_section:
         output.show(Text(f"\n{check.section}", style="bold"))
     mark, style = MARKS[check.verdict]
-    name, detail = escape_unprintable(check.name), escape_unprintable(check.detail)
+    name, detail = one_line(check.name), one_line(check.detail)
     output.show(Text.assemble((f" {mark} ", style), (f"{name}: ", "bold"), detail))
     if check.advice:
         output.show(Text.assemble(("   → ", "cyan"), escape_unprintable(check.advice)))
@@ -341,7 +341,7 @@ def _server_check(
         said = failure.message.removeprefix(f"Server '{name}' ")
         return Check(SERVERS, name, "fail", f"{said} ({server})", advice)
     info = provider.listing.server_info
-    reported = f"{info.name} {info.version}, " if info is not None else ""
+    reported = f"{display_name(info.name)} {display_name(info.version)}, " if info is not None else ""
     codes = [item.code for item in provider.hidden if item.kind == "tool"]
     asked, hidden = codes.count("asked"), len(codes) - codes.count("asked")
     tools = count_of(len(provider.tools), "tool")
