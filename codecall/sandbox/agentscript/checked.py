@@ -174,6 +174,16 @@ class SilentCallback:
 
 
 @dataclass(frozen=True, slots=True)
+class AsyncCallback:
+    """An `async` function given to a method of lists, which does not wait for the promises that it gives."""
+
+    method: str
+    """The method: `forEach`, `filter` …"""
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class ScriptEnding:
     """What a script does about its value: for the warning where there is none."""
 
@@ -182,6 +192,7 @@ class ScriptEnding:
     uncalled_function: str | None = None
     """The first function at top level that nothing names, in a script without such a `return`."""
     silent_callbacks: tuple[SilentCallback, ...] = ()
+    async_callbacks: tuple[AsyncCallback, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

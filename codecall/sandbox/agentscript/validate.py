@@ -152,6 +152,7 @@ def validate_javascript(
             if walk.returns or form == "function"
             else _uncalled_function(statements, {use.name for use in walk.uses}),
             tuple(walk.silent_callbacks),
+            tuple(walk.async_callbacks),
         ),
         tuple(IntegerSite(node.range[1] - PREFIX_LENGTH, node.raw.replace("_", "")) for node in walk.integers),
     )

@@ -10,6 +10,7 @@ from typing import Final, cast
 
 import msgspec
 
+from codecall.sandbox.agentscript.checked import AsyncCallback
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, is_server_call, with_dataflow
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, span
@@ -32,6 +33,15 @@ MAX_MESSAGE: Final = 300
 
 MAX_SHOWN: Final = 80
 """Most characters of an expression, a key or a name in a warning or a hint."""
+
+_ASYNC_CALLBACK: Final = {
+    "forEach": "`.forEach()` on line {line} does not wait for its async callback: write "
+    "`for (const x of items) {{ await … }}`, or `await Promise.all(items.map(async (x) => …))`.",
+    "": "`.{method}()` on line {line} takes the promise of its async callback for true, whatever it comes to: get the "
+    "values first, `const found = await Promise.all(items.map(async (x) => …))`, then "
+    "`items.{method}((x, i) => found[i])`.",
+}
+"""By method: what is said of an `async` callback; the empty one for those that ask it something."""
 
 _AWAIT_IT: Final = "Write `await` in front of a call whose value or failure matters."
 
@@ -125,18 +135,38 @@ class CallWarnings:
         call = self._calls.open_calls[number]
         error = cast("dict[str, object]", msgspec.json.decode(call.payload or "{}"))
         message = f"{error.get('message', '')!s:.{MAX_MESSAGE}} ({error.get('code')})"
-        return f"{self._call_text(call)} was not awaited, and failed: {message}. {_AWAIT_IT}"
+        advice = "" if self._in_callback(call) else f" {_AWAIT_IT}"
+        return f"{self._call_text(call)} was not awaited, and failed: {message}.{advice}"
 
     def at_end(self, raced: Sequence[int]) -> list[str]:
         """Warnings about the calls the script has not waited for. It wanted one at most of those that `raced`."""
-        warnings = [self.unawaited_failure(call.number) for call in self._failed_statements()]
+        warnings = [self._of_callback(site) for site in self._callbacks[:MAX_WARNED_CALLS]]
+        warnings += [self.unawaited_failure(call.number) for call in self._failed_statements()]
         calls = self._calls.open_calls.items()
         running = [call for number, call in calls if not call.failed and number not in raced]
         if running:
             names = ", ".join(map(self._call_text, running[:MAX_WARNED_CALLS]))
             more = f" and {len(running) - MAX_WARNED_CALLS} more" if len(running) > MAX_WARNED_CALLS else ""
-            warnings.append(f"The script ended without the values of {names}{more}: not awaited. {_AWAIT_IT}")
+            advice = "" if all(map(self._in_callback, running)) else f" {_AWAIT_IT}"
+            warnings.append(f"The script ended without the values of {names}{more}: not awaited.{advice}")
         return warnings
+
+    @property
+    def _callbacks(self) -> Sequence[AsyncCallback]:
+        return () if self._program is None else self._program.ending.async_callbacks
+
+    def _of_callback(self, site: AsyncCallback) -> str:
+        line = 0 if self._program is None else self._program.lines.line(site.start)
+        text = _ASYNC_CALLBACK.get(site.method, _ASYNC_CALLBACK[""])
+        return text.format(method=site.method, line=line)
+
+    def _in_callback(self, call: CallEntry) -> bool:
+        """Whether an `async` callback makes the call for which nothing waits: it is awaited in there."""
+        position = None if self._program is None or not self._callbacks else self._program.position_in_stack(call.stack)
+        if position is None or self._program is None:
+            return False
+        offset = self._program.lines.offset(*position)
+        return any(site.start <= offset < site.end for site in self._callbacks)
 
     def _call_text(self, call: CallEntry) -> str:
         position = None if self._program is None else self._program.position_in_stack(call.stack)

@@ -91,6 +91,16 @@ def missing_value(context: FailureContext, match: MessageMatch) -> HintFields | 
     return {"what": texts[0], **message_fields(context, match)} if len(texts) == 1 else None
 
 
+def list_of_promises(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A property is read from an item of what `map` gave of calls, or of an async function."""
+    for node in _member_nodes(context, match["member"]) if context.dataflow is not None else ():
+        for origin in context.dataflow.origins(node.object) if context.dataflow is not None else ():
+            callee = origin.call.callee
+            if origin.path and callee.type == "MemberExpression" and member_name(callee) in {"map", "flatMap"}:
+                return {"what": context.text(origin.call)}
+    return None
+
+
 def unknown_tool(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """A property is read from what `getTool` gives of a tool that does not exist."""
     for node in _member_nodes(context, match["member"]):

@@ -72,6 +72,13 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         "for (const user of callTool('users')) {}",
     ),
     _rule(
+        "item of a list of promises read",
+        r"TypeError: .* was not awaited: its property '(?P<member>.*)' was read",
+        "`{what}` gives a list of promises: wait for them all, `await Promise.all({what})`.",
+        "const r = [1].map(() => callTool('users')); return r.map((x) => x.users)",
+        causes.list_of_promises,
+    ),
+    _rule(
         "promise read",
         r"TypeError: .* was not awaited: its property '(?P<member>.*)' was read",
         f"{_AWAIT}, then `value.{{member}}`; in one expression `(await callTool(…)).{{member}}`.",

@@ -9,7 +9,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from codecall.sandbox.agentscript.checked import CatchSite, FunctionSite, LoopSite, SilentCallback, Violation
+from codecall.sandbox.agentscript.checked import (
+    AsyncCallback,
+    CatchSite,
+    FunctionSite,
+    LoopSite,
+    SilentCallback,
+    Violation,
+)
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import LOOP_TYPES, PREFIX_LENGTH
 from codecall.sandbox.agentscript.policy import (
@@ -66,6 +73,9 @@ _ASKS_CALLBACK: Final = frozenset(
     | {"sort", "toSorted"}
 )
 """Methods of lists that are of no use without the values of their callback."""
+
+NEVER_WAITS: Final = frozenset({"forEach", "filter", "find", "findIndex", "findLast", "findLastIndex", "some", "every"})
+"""Methods that take the promise of an `async` callback for nothing, or for true. (`sort` and `reduce` fail on one.)"""
 
 _BLANKS = re.compile(r"(?:\s|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/)*+")
 
@@ -132,6 +142,10 @@ def _call(walk: Walk, node: Node, scope: Scope) -> None:
         text = literal_key(callee.property, computed=callee.computed)
         if text in PATTERN_METHODS and not walk.ruleset.rules.allow_regex:
             walk.refuse(VARIANTS["pattern method"], callee.property, dotted_path(callee) or text)
+        first: Node = arguments[0] if arguments else None
+        if text is not None and text in NEVER_WAITS and getattr(first, "isAsync", False):
+            start, end = first.range
+            walk.async_callbacks.append(AsyncCallback(text, start - PREFIX_LENGTH, end - PREFIX_LENGTH))
         callback: Node | None = arguments[0] if text in _ASKS_CALLBACK and arguments else None
         if text is not None and callback is not None and _is_silent(walk, callback):
             walk.silent_callbacks.append(SilentCallback(text, callback.range[0] - PREFIX_LENGTH))

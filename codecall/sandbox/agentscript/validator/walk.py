@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias, cast
 
-from codecall.sandbox.agentscript.checked import CatchSite, DataSite, FunctionSite, LoopSite, SilentCallback, Violation
+from codecall.sandbox.agentscript.checked import (
+    AsyncCallback,
+    CatchSite,
+    DataSite,
+    FunctionSite,
+    LoopSite,
+    SilentCallback,
+    Violation,
+)
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH
 from codecall.sandbox.agentscript.policy import (
@@ -60,6 +68,7 @@ class Walk:
         self.catches: list[CatchSite] = []
         self.data_sites: list[DataSite] = []
         self.silent_callbacks: list[SilentCallback] = []
+        self.async_callbacks: list[AsyncCallback] = []
         self.integers: list[Node] = []
         """Literals of integers beyond 2^53."""
         self.returns = False

@@ -158,3 +158,42 @@ async def test_a_script_that_means_to_give_little_is_not_warned(enclave: Enclave
     result = await enclave.execute(script, tool_handler=answer)
     assert result.status == "ok"
     assert result.warnings == ()
+
+
+WAITS_FOR_NOTHING = (
+    "`.forEach()` on line 1 does not wait for its async callback: write `for (const x of items) { await … }`"
+)
+TRUE_FOR_ALL = (
+    "()` on line 1 takes the promise of its async callback for true, whatever it comes to: get the values first"
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "warning"),
+    [
+        ("[1, 2].forEach(async (id) => { await callTool('echo', { id }) }); return 1", WAITS_FOR_NOTHING),
+        ("await [1].forEach(async function (id) { await callTool('echo', { id }) }); return 1", WAITS_FOR_NOTHING),
+        ("return [1, 2].filter(async (id) => (await callTool('echo', { id })).id > 1)", f"`.filter{TRUE_FOR_ALL}"),
+        ("return [1, 2].find(async (id) => (await callTool('echo', { id })).id > 1)", f"`.find{TRUE_FOR_ALL}"),
+        ("return [1].some(async (id) => (await callTool('echo', { id })).id > 1)", f"`.some{TRUE_FOR_ALL}"),
+        ("return [1].every(async (id) => (await callTool('echo', { id })).id > 1)", f"`.every{TRUE_FOR_ALL}"),
+    ],
+)
+async def test_a_method_that_waits_for_no_callback_is_named(enclave: Enclave, script: str, warning: str) -> None:
+    result = await enclave.execute(script, tool_handler=answer)
+    assert result.warnings[0].startswith(warning)
+    assert not any("Write `await` in front" in text for text in result.warnings), result.warnings
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "return await Promise.all([1, 2].map(async (id) => (await callTool('echo', { id })).id))",
+        "return await [1, 2].reduce(async (sum, id) => (await sum) + (await callTool('echo', { id })).id, 0)",
+        "const found = await Promise.all([1, 2].map(async (id) => (await callTool('echo', { id })).id > 1));"
+        "return [1, 2].filter((x, i) => found[i])",
+    ],
+)
+async def test_async_callbacks_that_are_waited_for_are_not_warned_of(enclave: Enclave, script: str) -> None:
+    result = await enclave.execute(script, tool_handler=answer)
+    assert (result.status, result.warnings) == ("ok", ())
