@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Literal, cast
 
-import msgspec
 from greenlet import getcurrent, greenlet
 from starlark.eval import builtins, evaluator
 from starlark.eval.errors import EvalError
@@ -213,7 +212,7 @@ class StarlarkEngine:
         if error.get("code") != _NO_TOOL or not tools:
             return answer
         error["message"] = f"{error['message']}. Did you mean {' or '.join(f'`{tool}`' for tool in tools)}?"
-        return msgspec.structs.replace(answer, payload=json.dumps(error))
+        return wire.Answer(answer.call, ok=False, payload=json.dumps(error))
 
     def _builtin_extract(self, *positional: Any, **arguments: Any) -> Any:
         answer = self._extract(*positional, **arguments)
