@@ -251,6 +251,21 @@ def test_a_server_that_ends_during_a_call_is_told_by_the_command_alone(cli: Comm
     assert "Error calling tool" not in ended.stderr
 
 
+@pytest.mark.parametrize("words", [("run", "-"), ("check", "-")])
+def test_ctrl_c_ends_a_command_that_reads_its_script(cli: CommandLine, words: tuple[str, ...]):
+    command = [sys.executable, "-m", "codecall.cli", *words, "--server", "http://127.0.0.1:1"]
+    started = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert started.stdin is not None
+    started.stdin.write(b"//" + b"x" * 500_000)  # more than a pipe holds: it is being read
+    started.stdin.flush()
+    started.send_signal(signal.SIGINT)
+    try:
+        assert started.wait(timeout=60) == exits.INTERRUPTED
+    finally:
+        started.kill()
+        started.communicate()
+
+
 @pytest.mark.parametrize("of_ctrl_c", [signal.SIG_DFL, signal.SIG_IGN])
 def test_a_signal_ends_a_run_at_once_and_its_calls_are_told(
     cli: CommandLine, loaded_python: LoadedPython, of_ctrl_c: signal.Handlers

@@ -68,6 +68,8 @@ async def check(
     Where servers are named or configured, calls are checked against their tools as well: whether there is such a tool,
     and whether it would take the input as far as that is written in the script.
     """
+    import anyio.to_thread
+
     from codecall.cli.arguments import configured_servers
     from codecall.cli.output import Output
 
@@ -76,7 +78,10 @@ async def check(
         from codecall.cli.commands.composite import check_definitions
 
         return await check_definitions(scripts, server_args, output)
-    sources, skipped_tests, definitions = find_scripts(scripts, language)
+    # In a thread, so that Ctrl-C ends it: somebody may be typing a script.
+    sources, skipped_tests, definitions = await anyio.to_thread.run_sync(
+        find_scripts, scripts, language, abandon_on_cancel=True
+    )
     verdicts: list[JsonObject] = []
     options = configured_servers(server_args, output)
     with output.progress("checking") as progress:

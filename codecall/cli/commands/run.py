@@ -15,9 +15,11 @@ from codecall.cli.arguments import DEFAULT_SERVERS, AllowedCalls, AsJson, Langua
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
+    from codecall.cli.commands.check import ScriptSource
     from codecall.cli.gateway import GatewaySession
     from codecall.cli.output import Output, ProgressLine
     from codecall.gateway.config.options import GatewayOptions
+    from codecall.sandbox.languages import Language
     from codecall.traces.model import Trace
     from codecall.traces.records import TraceRecorder
 
@@ -52,7 +54,7 @@ async def run(
     to stderr.
     """
     from codecall.cli.asking import TerminalPerson, explain_unasked
-    from codecall.cli.commands.check import read_script, refuse_option
+    from codecall.cli.commands.check import refuse_option
     from codecall.cli.commands.trace import call_rows
     from codecall.cli.gateway import open_gateway, with_preset, with_starlark
     from codecall.cli.literals import needed_servers
@@ -61,12 +63,10 @@ async def run(
 
     output = Output(as_json=as_json)
     refuse_option(script)
-    source = read_script(script, language)
-    if source.text is None:
-        raise CodeCallError(f"{script}: {source.failure}", code="CANNOT_READ")
+    source, text = await _read(script, language)
     if trace is not None and not trace.absolute().parent.is_dir():
         raise CodeCallError(f"Cannot write {trace}: there is no folder {trace.absolute().parent}", code="CANNOT_WRITE")
-    arguments: JsonObject = {"script": source.text, "context": context and parse_context(context), "dryRun": dry_run}
+    arguments: JsonObject = {"script": text, "context": context and parse_context(context), "dryRun": dry_run}
     options = with_preset(_options(server_args, output), preset, timeout_s)
     if source.language == "starlark":
         arguments["language"] = "starlark"
@@ -83,7 +83,7 @@ async def run(
             observers=(recorder,),
             workers=True,
             person=person,
-            needed=needed_servers([(source.text, source.language)], options),
+            needed=needed_servers([(text, source.language)], options),
         ) as gateway:
             given = {name: value for name, value in arguments.items() if value or name == "script"}
             envelope, blocks = await gateway.call_with_content("execute", given, console)
@@ -102,7 +102,7 @@ async def run(
         body |= {"trace": str(trace) if page_error is None else page_error.as_dict()} if trace is not None else {}
         output.document({**body, "timeline": calls, **({"content": shown} if shown else {})})
     else:
-        _print_result(output, source.name, source.text, envelope, large_result, dry_run=dry_run)
+        _print_result(output, source.name, text, envelope, large_result, dry_run=dry_run)
         if calls and output.err.is_terminal:
             from codecall.cli.render import timeline
 
@@ -116,6 +116,22 @@ async def run(
     if dry_run and not envelope["result"]["valid"]:
         return exits.FAILED
     return exits.exit_for("CANNOT_WRITE" if page_error or any("error" in block for block in shown) else None)
+
+
+async def _read(script: str, language: Language | None) -> tuple[ScriptSource, str]:
+    """The script, and its text; read in a thread, so that Ctrl-C ends it: somebody may be typing.
+
+    Raises:
+        CodeCallError: it cannot be read.
+    """
+    import anyio.to_thread
+
+    from codecall.cli.commands.check import read_script
+
+    source = await anyio.to_thread.run_sync(read_script, script, language, abandon_on_cancel=True)
+    if source.text is None:
+        raise CodeCallError(f"{script}: {source.failure}", code="CANNOT_READ")
+    return source, source.text
 
 
 def parse_context(argument: str) -> JsonObject:
