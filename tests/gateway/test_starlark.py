@@ -129,3 +129,25 @@ def test_it_is_read_from_the_file_in_both_spellings_and_written(tmp_path: Path):
     file.write_text("[starlark]\nsteplimit = 1\n", encoding="utf-8")
     with pytest.raises(OptionsError, match=r"starlark\.steplimit: unknown option"):
         read_config(file)
+
+
+async def test_a_function_of_one_server_never_becomes_that_of_another(tmp_path: Path):
+    drive, google = Listed(tmp_path, "google-drive"), Listed(tmp_path, "google")
+    drive.say(tool("upload"))
+    google.say(tool("drive_upload", "Upload a file"), tool("drive-upload"), tool("search"))
+    async with gateway(tmp_path, google, drive, starlark=True, expose={"mode": "always"}) as gate:
+        await gate.wait_until_listed()
+        async with Client(gate.server) as client:
+            script = {"script": "return google_drive_upload()", "language": "starlark"}
+            await ran(client, "return google_drive_upload(doc='secret')")
+            await client.call_tool("codecall_execute", script)
+            await ran(client, "return [google_search(text='x'), call_tool('google_drive_upload', doc='y')]")
+            (described,) = [each for each in await client.list_tools() if each.name == SCRIPT]
+            found = await client.call_tool(
+                "codecall_describe", {"toolNames": ["google-drive_upload", "google_drive_upload"]}
+            )
+    assert [drive.asked.count("tools/call"), google.asked.count("tools/call")] == [2, 2]
+    assert "- call_tool('google_drive_upload', …): Upload a file" in described.description.replace('"', "'")
+    forms = {each["name"]: each["starlark"] for each in found.structured_content["tools"]}
+    assert forms["google-drive_upload"].startswith("google_drive_upload(")
+    assert forms["google_drive_upload"].startswith("call_tool(")

@@ -42,8 +42,8 @@ MAX_TOOL_CHARS: Final = 64_000
 MAX_FILE_CHARS: Final = 1_000_000
 """Most characters of such types in one file; each of its tools has the same part of it."""
 
-_DETAIL: Final = DetailLevel(depth=10, description=0, choices=300)
-_INPUT_DETAIL: Final = DetailLevel(depth=10, description=1_000, choices=300)
+_DETAIL: Final = DetailLevel(depth=10, description=0, choices=300, fields=MAX_TOOL_CHARS)
+_INPUT_DETAIL: Final = DetailLevel(depth=10, description=1_000, choices=300, fields=MAX_TOOL_CHARS)
 _ATOMS: Final = {
     "string": "str",
     "number": "float",

@@ -43,7 +43,7 @@ from codecall.catalog.typescript.types import (
 from codecall.schema.model import is_embedded_document, resolve_pointer
 
 MAX_CHARACTERS = 12_000
-"""Characters of the longest declaration. An object with more in the names of its fields is one of any fields."""
+"""Characters of the longest declaration."""
 FIELD_CHARACTERS = 5
 """Least characters of a field besides its name: separators and the shortest type."""
 MAX_LITERALS = 6_000
@@ -115,6 +115,8 @@ class DetailLevel:
     """Characters of a property's description; 0: no comments at all."""
     choices: int = 1_000
     """Characters that the values of one enumeration may take; with more they become the type they have in common."""
+    fields: int = MAX_CHARACTERS
+    """Characters that the names of one object's fields may take; with more it is an object of any fields."""
 
 
 class SchemaReader:
@@ -281,9 +283,11 @@ class SchemaReader:
         if names and not named and not required and others is not None:
             return MappedType(names, others)
         unnamed = [name for name in required if name not in named]
-        if sum(FIELD_CHARACTERS + len(str(name)) for name in (*named, *unnamed)) > MAX_CHARACTERS:
+        if sum(FIELD_CHARACTERS + len(str(name)) for name in (*named, *unnamed)) > self._detail.fields:
             self.left_out += len(named) + len(unnamed)
             return ANY_OBJECT
+        self.left_out += max(0, len(unnamed) - self._remaining)
+        unnamed = unnamed[: self._remaining]
         self._remaining -= len(unnamed)
         fields: list[PropertyType] = []
         for name, schema in named.items():

@@ -24,7 +24,7 @@ from codecall.meta_tools.execute import checked_context
 from codecall.meta_tools.runs import ExecuteRequest, run_script
 from codecall.meta_tools.starlark.auto_execution import ScriptBroker
 from codecall.meta_tools.starlark.lookup import MAX_LISTED
-from codecall.meta_tools.starlark.terms import call_form, script_preset, terms_for
+from codecall.meta_tools.starlark.terms import call_form, function_tools, script_preset, terms_for
 from codecall.options import StarlarkOptions
 from codecall.sandbox.starlark.policy import function_names
 from codecall.telemetry.tokens import estimate_tokens
@@ -135,10 +135,10 @@ class ScriptTool(MetaTool):
 
     async def for_caller(self, view: CatalogView, options: StarlarkOptions) -> ScriptTool:
         """The tool with those of this caller in its description."""
-        entries = await view.entries()
+        entries, tools = await view.entries(), await function_tools(view)
 
         def describe() -> str:
-            functions = function_names(entry.name for entry in entries)
+            functions = function_names(tools)
             self._warn_of_taken({entry.name for entry in entries}.difference(functions.values()))
             return f"{self.description}\n{list_tools(entries, functions, options)}"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from anyio import to_thread
+
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.javascript import string_literal
 from codecall.catalog.view import CatalogView
@@ -34,10 +36,18 @@ def call_form(entry: CatalogEntry, functions: Mapping[str, str]) -> str:
     return f"call_tool({string_literal(entry.name)}, …)"
 
 
+async def function_tools(view: CatalogView) -> dict[str, CatalogEntry]:
+    """The tools of a caller that functions may stand for, by name: none that reads as another server's, or a script
+    that was written for that server's tool would call this one."""
+    namespaces = await view.namespaces()
+    foreign = await to_thread.run_sync(lambda: namespaces.foreign)
+    return {entry.name: entry for entry in await view.entries() if entry.name not in foreign}
+
+
 async def add_call_forms(documents: Sequence[dict[str, Any]], view: CatalogView) -> None:
     """Say in what search and describe answer with how a Starlark script calls each tool."""
     entries = {entry.name: entry for entry in await view.entries()}
-    functions = function_names(entries)
+    functions = function_names(await function_tools(view))
     for document in documents:
         entry = entries.get(document["name"]) if document.get("kind", "tool") == "tool" else None
         if entry is not None:
@@ -60,7 +70,7 @@ async def terms_for(
     """
     tools: dict[str, CatalogEntry] = {}
     if data or words(script):  # one that names nothing lists no tools
-        tools = {entry.name: entry for entry in await view.entries()}
+        tools = await function_tools(view)
     check_variables(data, tools)
     schemas = {name: {"inputSchema": entry.input_schema} for name, entry in tools.items()}
     code_mode = options.starlark.code_mode if options.starlark is not None else _DEFAULTS
