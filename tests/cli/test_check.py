@@ -145,7 +145,8 @@ def test_the_servers_of_the_folder_are_checked_against_as_run_does_it(cli: Comma
     run = cli("run", "bad.js", "--dry-run", "--json").json["result"]
     (checked,) = told.json["files"]
     assert {key: checked[key] for key in ("valid", "findings")} == {key: run[key] for key in ("valid", "findings")}
-    assert "tools['shop_list_orders']" in checked["findings"][0]["hint"]
+    assert [each["code"] for each in checked["findings"]] == ["INVALID_INPUT", "VALIDATION_ERROR"]
+    assert "tools['shop_list_orders']" in checked["findings"][1]["hint"]
     with (cli.folder / "codecall.toml").open("a") as file:
         file.write('\n[servers.other]\ncommand = "other"\n')
     untrusted = cli("check", "bad.js")
