@@ -97,6 +97,8 @@ class _Locator:
         self._below: dict[Location, set[str]] = {}
         """What is named right below each part of a location."""
         self._unions: dict[int, tuple[JsonObject | None, list[JsonObject]]] = {}
+        self._tags: dict[tuple[int, str], str] = {}
+        """The properties by which alternatives are told apart, by schema and label."""
         self._labels: dict[Location, tuple[JsonObject | None, str]] = {}
         """The alternatives that labels name, and how each is called."""
         for location in locations:
@@ -112,7 +114,8 @@ class _Locator:
             if (known := self._unions.get(id(schema))) is None:
                 known = self._unions[id(schema)] = self._union(schema)
             schema, members = known
-            tag = _discriminator(schema)
+            if (tag := self._tags.get((id(schema), part))) is None:
+                tag = self._tags[id(schema), part] = _discriminator(schema, members, part)
             if members and not (_has(value, part) and not _is_label(part, members, tag)):
                 label = tuple(location[:at])
                 if (named := self._labels.get(label)) is None:
@@ -165,11 +168,16 @@ class _Locator:
         return cast("JsonObject", below) if isinstance(below, dict) else None
 
 
-def _discriminator(schema: JsonObject | None) -> str:
-    """The property by which the alternatives are told apart; empty if there is none."""
+def _discriminator(schema: JsonObject | None, members: Sequence[JsonObject], label: str) -> str:
+    """The property by which the alternatives are told apart; empty if there is none. In a schema that is published
+    without references, it is the one of which one alternative alone has the value `label`."""
     stated = (schema or {}).get("discriminator")
     name = cast("JsonObject", stated).get("propertyName") if isinstance(stated, dict) else None
-    return name if isinstance(name, str) else ""
+    if isinstance(name, str):
+        return name
+    common = set[str].intersection(*(set(property_schemas(one)) for one in members)) if members else ()
+    found = [each for each in sorted(common) if sum(label in map(str, _tags(one, each)) for one in members) == 1]
+    return found[0] if len(found) == 1 else ""
 
 
 def _tags(member: JsonObject, tag: str) -> list[object]:

@@ -107,7 +107,7 @@ def test_other_input(codecall_enclave, tool_stub):
     codecall_enclave.run(CALL)
 
 def test_invalid_input(codecall_enclave, tool_stub):
-    tool_stub("users:list", input_schema={"properties": {"limit": {"type": "string"}}})
+    tool_stub("users:list", input_schema={"properties": {"limit": {"type": "string", "if": {}}}})
     codecall_enclave.run(CALL)
 
 def test_input_wrong_beforehand(codecall_enclave, tool_stub):
