@@ -240,6 +240,17 @@ def test_a_record_without_values_is_refused(cli: CommandLine):
     assert "There is no run 'run_0'" in cli("promote", "run_0", *words).err
 
 
+def test_nothing_is_written_through_a_link(cli: CommandLine):
+    records, folder = cli.folder / "audit.jsonl", cli.folder / "cloned"
+    recorded(records, "return 1 + 1")
+    folder.mkdir()
+    (folder / "test_much.py").symlink_to(cli.folder / "elsewhere.py")
+    result = cli("promote", *run_ids(records), "--records", str(records), "--name", "much", "--to", str(folder))
+    assert (result.code, "exists already" in result.err) == (2, True), result.err
+    assert not (cli.folder / "elsewhere.py").exists()
+    assert [path.name for path in folder.iterdir()] == ["test_much.py"]
+
+
 def test_nothing_is_written_over(cli: CommandLine):
     records = cli.folder / "audit.jsonl"
     recorded(records, "return 1;")

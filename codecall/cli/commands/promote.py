@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -90,12 +91,14 @@ def _write(folder: Path, files: Mapping[str, str]) -> list[str]:
         CodeCallError: one is there already, or cannot be written.
     """
     paths = {folder / name: text for name, text in files.items()}
-    if there := [path for path in paths if path.exists()]:
+    # A link that leads nowhere is a file, too: nothing is written through it.
+    if there := [path for path in paths if os.path.lexists(path)]:
         raise CodeCallError(f"{there[0]} exists already", code="EXISTS_ALREADY", hint="Give another --name, or --to.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in paths.items():
-            path.write_text(text, encoding="utf-8", newline="\n")
+            with path.open("x", encoding="utf-8", newline="\n") as file:
+                file.write(text)
     except OSError as failure:
         raise CodeCallError(f"Cannot write to {folder}: {failure.strerror}", code="CANNOT_WRITE") from None
     return [str(path) for path in paths]
