@@ -99,8 +99,8 @@ class Masker:
         if isinstance(value, list):
             items = cast("list[object]", value)
             return [
-                self._walk(item, f"{path}[{index}]", visit, secret=secret, under=under)
-                for index, item in enumerate(items)
+                self._walk(item, f"{path}[{index}]", visit, secret=secret or self._is_secret_flag(before), under=under)
+                for index, (before, item) in enumerate(zip([None, *items], items, strict=False))
             ]
         if isinstance(value, dict):
             mapping = cast("dict[str, object]", value)
@@ -116,6 +116,10 @@ class Masker:
                 walked[shown] = self._walk(item, below, visit, secret=is_secret, under=under)
             return walked
         return value
+
+    def _is_secret_flag(self, item: object) -> bool:
+        """Whether an item of a list is an option of a command line whose value follows it, and is secret."""
+        return isinstance(item, str) and item.startswith("-") and self._is_secret(item.lstrip("-"))
 
     def _is_secret(self, name: str) -> bool:
         is_secret = (

@@ -273,6 +273,13 @@ def test_what_is_recorded_is_bounded():
     assert len(json.dumps(redact_value({str(n): "x" * 900 for n in range(900)}))) < 60_000
 
 
+def test_the_value_of_a_secret_option_of_a_command_line_is_masked():
+    command = ["login", "--user", "ann", "--password", SECRET, "--verbose", "-x", "12"]
+    recorded = redact_value({"argv": command, "again": f"it was {SECRET}"})
+    assert recorded == {"argv": [*command[:4], "masked-credential-1", *command[5:]], "again": "it was masked-credential-1"}
+    assert redact_value(["--password", "--force"]) == ["--password", "masked-credential-1"]
+
+
 def test_a_script_is_recorded_whole():
     key = "-----BEGIN PRIVATE KEY-----\n" + "QUJD\n" * 1_000 + "-----END PRIVATE KEY-----"
     script = "const a = 1;\n" * 400 + f"const key = `{key}`;\n" + "x" * 9_000
