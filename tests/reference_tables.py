@@ -24,6 +24,7 @@ from codecall.audit import events
 from codecall.cli import exit_codes
 from codecall.cli.app import COMMANDS, app
 from codecall.envelopes import EXECUTE_SCHEMA
+from codecall.errors import hints
 from codecall.options import PluginOptions
 from codecall.ratelimit.rules import RateLimitOptions, RateLimitRule
 from tests.printed_tables import Printers, table, words
@@ -87,12 +88,12 @@ def error_codes() -> str:
             "" if kind is errors.OptionsError else f"`{kind.status}`",
             f"`{kind.__name__}`",
             first_paragraph(kind),
-            errors.DEFAULT_HINTS.get(kind.code, ""),
+            hints.DEFAULT_HINTS.get(kind.code, ""),
         )
         for kind in error_classes(errors.CodeCallError)
     ]
     rows += [
-        (f"`{code}`", f"`{errors.LimitExceeded.status}`", "`LimitExceeded`", text, errors.DEFAULT_HINTS.get(code, ""))
+        (f"`{code}`", f"`{errors.LimitExceeded.status}`", "`LimitExceeded`", text, hints.DEFAULT_HINTS.get(code, ""))
         for code, text in errors.LIMITS.items()
     ]
     return table(("code", "status", "exception", "when", "hint"), rows)

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from codecall.errors import (
-    DEFAULT_HINTS,
-    MAX_HINT,
-    CodeCallError,
-    SelfReferenceError,
-    ToolCallError,
-    ToolTimeoutError,
-    WorkerCrashedError,
-    add_default_hint,
-)
+from codecall.errors import CodeCallError, SelfReferenceError, ToolCallError, ToolTimeoutError, WorkerCrashedError
+from codecall.errors.hints import DEFAULT_HINTS, MAX_HINT, add_default_hint
 from codecall.sandbox.agentscript.diagnosis.report import LIMIT_MESSAGES
 from tests.test_errors import CONTRACT
 

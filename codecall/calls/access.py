@@ -15,17 +15,8 @@ from typing import Final, Literal, NamedTuple, Protocol
 from codecall.catalog.entries import CatalogEntry, JsonObject, Kind
 from codecall.catalog.uris import HiddenComponent, ResolvedUri
 from codecall.catalog.visibility import is_reserved
-from codecall.errors import (
-    DEFAULT_HINTS,
-    LISTING_WORDS,
-    NOT_FOUND,
-    AccessDeniedError,
-    CallKind,
-    CodeCallError,
-    SelfReferenceError,
-    ToolNotFoundError,
-    listing_hint,
-)
+from codecall.errors import NOT_FOUND, AccessDeniedError, CallKind, CodeCallError, SelfReferenceError, ToolNotFoundError
+from codecall.errors.hints import DEFAULT_HINTS, LISTING_WORDS, listing_hint
 from codecall.globs import MAX_NAME_CHARS, MAX_URI_CHARS, Patterns, display_name
 from codecall.namespaces import NamespaceLookup, Namespaces
 from codecall.sandbox.agentscript.policy import is_meta_tool

@@ -16,7 +16,7 @@ from codecall.approvals.asking import NO_ELICITATION
 from codecall.approvals.request import MAX_GRANTED_CALLS, ApprovalRequest, Decision
 from codecall.cli.output import Output, ProgressLine, escape_unprintable, json_text
 from codecall.cli.prompts import Prompt, somebody_is_there
-from codecall.errors import DEFAULT_HINTS
+from codecall.errors.hints import DEFAULT_HINTS
 from codecall.globs import Patterns
 
 JsonObject = dict[str, Any]

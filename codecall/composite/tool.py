@@ -32,7 +32,8 @@ from codecall.composite.elicitation import StepQuestions
 from codecall.composite.outputs import output_schema
 from codecall.composite.run import LARGE_CHARS, WorkflowRun
 from codecall.envelopes import ExecutionResult, Stats
-from codecall.errors import CodeCallError, LimitExceeded, add_default_hint
+from codecall.errors import CodeCallError, LimitExceeded
+from codecall.errors.hints import add_default_hint
 from codecall.fastmcp_errors import client_message, log_unexpected
 from codecall.meta_tools.base import Runtime
 from codecall.meta_tools.runs import ExecuteRequest, RunLimits, StartedRun, max_value_bytes, run_observed

@@ -19,7 +19,8 @@ from codecall.audit.recorder import new_call_id
 from codecall.calls.blocks import BlockKeeper, BlockLimits
 from codecall.calls.broker import Broker
 from codecall.envelopes import INVOKE_SCHEMA, CallRecord, invoke_error, invoke_large, invoke_ok
-from codecall.errors import CodeCallError, SelfReferenceError, ToolCallError, add_default_hint
+from codecall.errors import CodeCallError, SelfReferenceError, ToolCallError
+from codecall.errors.hints import add_default_hint
 from codecall.globs import display_name
 from codecall.identity import client_key
 from codecall.jsonio.decode import NotJson, check_depth, read_json, utf8_length

@@ -13,7 +13,6 @@ import anyio.to_thread
 
 from codecall.concurrency import WorkCancelledError, with_timeout
 from codecall.errors import (
-    LISTING_WORDS,
     NOT_FOUND,
     AccessDeniedError,
     CallKind,
@@ -24,8 +23,8 @@ from codecall.errors import (
     ToolCallError,
     ToolNotFoundError,
     ToolTimeoutError,
-    listing_hint,
 )
+from codecall.errors.hints import LISTING_WORDS, listing_hint
 from codecall.jsonio.decode import encode_exactly
 from codecall.namespaces import NamespaceLookup, Namespaces
 from codecall.options import SanitizationOptions

@@ -26,8 +26,8 @@ from codecall.errors import (
     WorkerError,
     WorkerPoolDisposedError,
     WorkerStartupError,
-    add_default_hint,
 )
+from codecall.errors.hints import add_default_hint
 from codecall.jsonio.decode import encode_context
 from codecall.option_base import accept_wire_spelling
 from codecall.options import PoolOptions, SanitizationOptions

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, cast
 import pytest
 
 from codecall.envelopes import ExecutionResult, JsonObject, Stats
-from codecall.errors import DEFAULT_HINTS, NOT_FOUND, CodeCallError, IllegalAccess, Location, Status, ToolCallError
+from codecall.errors import NOT_FOUND, CodeCallError, IllegalAccess, Location, Status, ToolCallError
+from codecall.errors.hints import DEFAULT_HINTS
 from codecall.similarity import nearest
 from codecall.testing.calls import Calls, abbreviate
 

@@ -9,7 +9,6 @@ import pytest
 
 from codecall.envelopes import EXECUTE_SCHEMA
 from codecall.errors import (
-    DEFAULT_HINTS,
     AccessDeniedError,
     LimitExceeded,
     PromptNotFoundError,
@@ -17,6 +16,7 @@ from codecall.errors import (
     SelfReferenceError,
     ToolCallError,
 )
+from codecall.errors.hints import DEFAULT_HINTS
 from codecall.sandbox.enclave import Enclave
 
 

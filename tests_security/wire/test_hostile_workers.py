@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 from codecall.envelopes import ExecutionResult
-from codecall.errors import MAX_HINT, WorkerError
+from codecall.errors import WorkerError
+from codecall.errors.hints import MAX_HINT
 from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.host import pipe, preflight
 from tests.loop_turns import LongestTurn, longest_turn

@@ -18,8 +18,8 @@ from codecall.errors import (
     MessageValidationError,
     ToolCallError,
     ToolNotFoundError,
-    add_default_hint,
 )
+from codecall.errors.hints import add_default_hint
 from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decode_json, encode_json
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_SCRIPT_BYTES, is_meta_tool

@@ -25,8 +25,8 @@ from codecall.errors import (
     SelfReferenceError,
     ToolCallError,
     WorkerTimeoutError,
-    add_default_hint,
 )
+from codecall.errors.hints import add_default_hint
 from codecall.jsonio.decode import utf8_length
 from codecall.sandbox import wire
 from codecall.sandbox.host.dispatch import CallDispatcher, ConcurrentCalls

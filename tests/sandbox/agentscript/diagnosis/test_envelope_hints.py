@@ -14,7 +14,7 @@ from fastmcp.server import create_proxy
 
 from codecall import CodeCallPlugin
 from codecall.envelopes import EXECUTE_SCHEMA, INVOKE_SCHEMA
-from codecall.errors import MAX_HINT
+from codecall.errors.hints import MAX_HINT
 
 
 def crm() -> FastMCP:

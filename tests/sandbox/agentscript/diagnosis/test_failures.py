@@ -9,7 +9,6 @@ import pytest
 
 from codecall.envelopes import ExecutionResult
 from codecall.errors import (
-    DEFAULT_HINTS,
     AccessDeniedError,
     CodeCallError,
     IllegalAccess,
@@ -21,6 +20,7 @@ from codecall.errors import (
     ToolCallError,
     WorkerMemoryError,
 )
+from codecall.errors.hints import DEFAULT_HINTS
 from codecall.sandbox.enclave import Enclave
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from codecall.envelopes import ExecutionResult
-from codecall.errors import MAX_HINT
+from codecall.errors.hints import MAX_HINT
 from codecall.sandbox.agentscript import foreign_words
 from codecall.sandbox.agentscript.diagnosis import hints
 from codecall.sandbox.agentscript.diagnosis.context import member_text
