@@ -276,7 +276,10 @@ def test_what_is_recorded_is_bounded():
 def test_the_value_of_a_secret_option_of_a_command_line_is_masked():
     command = ["login", "--user", "ann", "--password", SECRET, "--verbose", "-x", "12"]
     recorded = redact_value({"argv": command, "again": f"it was {SECRET}"})
-    assert recorded == {"argv": [*command[:4], "masked-credential-1", *command[5:]], "again": "it was masked-credential-1"}
+    assert recorded == {
+        "argv": [*command[:4], "masked-credential-1", *command[5:]],
+        "again": "it was masked-credential-1",
+    }
     assert redact_value(["--password", "--force"]) == ["--password", "masked-credential-1"]
 
 
