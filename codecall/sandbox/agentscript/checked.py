@@ -193,6 +193,10 @@ class ScriptEnding:
     """The first function at top level that nothing names, in a script without such a `return`."""
     silent_callbacks: tuple[SilentCallback, ...] = ()
     async_callbacks: tuple[AsyncCallback, ...] = ()
+    reads: frozenset[str] = frozenset()
+    """Names of properties that it reads; some of them where there are very many."""
+    writes: frozenset[str] = frozenset()
+    """Names of properties that objects of its own have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import islice
 from typing import Final, NamedTuple
 
 from codecall.sandbox.agentscript.analysis.calls import outline_script
@@ -43,6 +44,9 @@ _TYPE_START: Final = re.compile(r"[:<!?]|(?:as|satisfies|interface|type|declare|
 _UNREADABLE_HINT: Final = (
     "Types may stay, but something is wrong from here on: look for a bracket, a comma or an operator."
 )
+
+MAX_READS: Final = 64
+"""Names of properties that are looked for in answers."""
 
 _BLANK_CHARACTERS: Final = " \t\r\n"
 _FENCE_LINE: Final = re.compile(r"^[ \t]*```", re.MULTILINE)
@@ -153,6 +157,8 @@ def validate_javascript(
             else _uncalled_function(statements, {use.name for use in walk.uses}),
             tuple(walk.silent_callbacks),
             tuple(walk.async_callbacks),
+            frozenset(islice(walk.reads, MAX_READS)),
+            frozenset(walk.writes),
         ),
         tuple(IntegerSite(node.range[1] - PREFIX_LENGTH, node.raw.replace("_", "")) for node in walk.integers),
     )

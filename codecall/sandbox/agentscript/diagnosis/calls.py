@@ -22,6 +22,9 @@ MAX_SITES: Final = 16
 MAX_ANSWER_CHARS: Final = 512 * 1024
 """Characters of answers that are kept in all. A longer answer is not, and the oldest make room for the newest."""
 
+LOOKED_AT: Final = 16 * 1024
+"""Characters at the beginning and at the end of an answer in which names of properties are looked for."""
+
 MAX_WARNED_CALLS: Final = 5
 """Calls that one warning names, and calls that failed unseen of which each has a warning."""
 
@@ -84,6 +87,10 @@ class CallHistory:
     """The last answers, one of each place and name, the newest last."""
     chars: int = 0
     """Characters of those answers in all."""
+    reads: frozenset[str] = frozenset()
+    """Names of properties that the script reads."""
+    unseen: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """By what was called: those of them that stood in none of its answers, as far as these were looked at."""
 
     def add_call(self, number: int, call: CallEntry) -> None:
         """Add a call that the script has made."""
@@ -97,6 +104,9 @@ class CallHistory:
         if call.failed:
             return
         del self.open_calls[answer.call]
+        if unseen := self.unseen.setdefault(call.name, set(self.reads)):
+            ends = answer.payload[:LOOKED_AT], answer.payload[LOOKED_AT:][-LOOKED_AT:]
+            unseen -= {name for name in unseen if any(f'"{name}"' in text for text in ends)}
         site = (call.stack, call.name)
         self._drop(site)
         if len(answer.payload) > MAX_ANSWER_CHARS:

@@ -7,6 +7,7 @@ status follows from one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final, Literal, cast
@@ -46,6 +47,9 @@ MAX_KEYS: Final = 100
 _MAX_OPERANDS: Final = 200
 """Parts of an expression among which one without a value is looked for."""
 
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_NUMBER: Final = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?")
+
 _CALLS: Final = ("CallExpression", "NewExpression")
 _ITERATES: Final = frozenset({"all", "allSettled", "any", "race", "from", "fromEntries", "Map", "Set"})
 _TAKES_OBJECT: Final = frozenset({"keys", "values", "entries", "getOwnPropertyNames"})
@@ -81,7 +85,7 @@ def missing_destructured_property(context: FailureContext, match: MessageMatch) 
             for observation in context.observations(value, path):
                 if missing := [item for item in observation.values if _is_missing(item)]:
                     what = context.text(value) if not path else shorten(str(path[-1]))
-                    return _answer_fields(observation, what, missing) | {"use": _suggestion("", observation, "")}
+                    return answer_fields(observation, what, missing) | {"use": suggestion("", observation, "")}
     return None
 
 
@@ -188,13 +192,14 @@ def missing_fields(context: FailureContext, node: Node, member: str) -> HintFiel
     for observation in context.observations(node):
         if missing := [value for value in observation.values if _is_missing(value)]:
             owner = context.owner_text(node.object) if node.type == "MemberExpression" else ""
-            return _answer_fields(observation, context.text(node), missing) | {
-                "use": _suggestion(owner, observation, member)
+            return answer_fields(observation, context.text(node), missing) | {
+                "use": suggestion(owner, observation, member)
             }
     return None
 
 
-def _answer_fields(observation: Observation, what: str, missing: Sequence[object] = ()) -> dict[str, str]:
+def answer_fields(observation: Observation, what: str, missing: Sequence[object] = ()) -> dict[str, str]:
+    """The fields of a hint about `what`, which an answer gave; `missing` are those of its values that are not there."""
     return {
         "what": what,
         "nothing": "null" if missing and missing[0] is None else "undefined",
@@ -216,7 +221,7 @@ def _answer_shape(answer: object) -> str:
     return shape_of([answer])
 
 
-def _suggestion(owner: str, observation: Observation, member: str) -> str:
+def suggestion(owner: str, observation: Observation, member: str) -> str:
     """What the script may have meant instead of a missing value; begins with a blank."""
     step = observation.path[-1] if observation.path else None
     if step is Step.FOUND:
@@ -274,6 +279,11 @@ def _is_dict(value: object) -> bool:
 def _is_block(value: Mapping[str, object]) -> bool:
     """Whether an object of an answer stands for a picture, a sound or a file."""
     return "type" in value and "bytes" in value and str(value.get("ref")).startswith("block:")
+
+
+def is_list_hint(use: str) -> bool:
+    """Whether advice names the list of an object."""
+    return use.startswith(" The list is")
 
 
 def _list_suggestion(owner: str, values: Sequence[object]) -> str:
@@ -351,13 +361,24 @@ def missing_method(context: FailureContext, match: MessageMatch) -> HintFields |
             )
             if method in WRAPPERS and not observation.path:
                 use = f" The value is parsed already: use `{what}` itself."
+            elif isinstance(values[0], str) and (made := _made_of_text(values[0], method, what)):
+                use = f" It is a text: write `{made}`."
             elif not use and method in METHODS:
                 use = f" Write `{METHODS[method]}` for it."
-            return _answer_fields(observation, what) | {
+            return answer_fields(observation, what) | {
                 "kind": _with_article(kind),
                 "method": shorten(method),
                 "use": use,
             }
+    return None
+
+
+def _made_of_text(text: str, method: str, what: str) -> str | None:
+    """What a script writes to call a method of dates, or of numbers, on a text that holds one."""
+    if _DATE.match(text) and method in PROTOTYPES["Date.prototype"].allowed:
+        return f"new Date({what}).{method}()"
+    if _NUMBER.fullmatch(text) and method in PROTOTYPES["Number.prototype"].allowed:
+        return f"Number({what}).{method}(…)"
     return None
 
 
@@ -403,8 +424,8 @@ def not_a_list(context: FailureContext, match: MessageMatch) -> HintFields | Non
                 use = use or (f" For its keys and values write `Object.entries({what})`." if "object" in kind else "")
             else:
                 owner = context.owner_text(node.object) if node.type == "MemberExpression" else ""
-                kind, use = ("null" if values[0] is None else "undefined"), _suggestion(owner, observation, "map")
-            return _answer_fields(observation, what) | {"kind": kind, "use": use}
+                kind, use = ("null" if values[0] is None else "undefined"), suggestion(owner, observation, "map")
+            return answer_fields(observation, what) | {"kind": kind, "use": use}
     return None
 
 
@@ -437,7 +458,7 @@ def parsed_twice(context: FailureContext, match: MessageMatch) -> HintFields | N
         if _callee_name(call) == "parse" and call.arguments:
             for observation in context.observations(call.arguments[0]):
                 if observation.values and not isinstance(observation.values[0], str):
-                    return _answer_fields(observation, context.text(call.arguments[0]))
+                    return answer_fields(observation, context.text(call.arguments[0]))
     return None
 
 

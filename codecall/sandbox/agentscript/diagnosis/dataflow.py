@@ -235,20 +235,22 @@ class DataFlow:
 
     def _bind_parameters(self, call: Node) -> None:
         """`items.map((item) => …)`: the parameter is one of the items; `then((value) => …)`: it is the value."""
-        method, function = member_name(call.callee), call.arguments[0]
+        method, function, items = member_name(call.callee), call.arguments[0], call.callee.object
+        if method == "groupBy" and len(call.arguments) == 2:
+            items, function = call.arguments
         if function.type not in FUNCTIONS:
             return
         params: list[Node] = function.params
         if method == "then":
             bound, path = params[:1], ()
-        elif method in _FIRST_PARAMETER:
+        elif method in _FIRST_PARAMETER or method == "groupBy":
             bound, path = params[: 2 if method in {"sort", "toSorted"} else 1], (Step.EACH,)
         elif method in _SECOND_PARAMETER:
             bound, path = params[1:2], (Step.EACH,)
         else:
             return
         for param in bound:
-            self._bind_pattern(param, call.callee.object, path, span(function))
+            self._bind_pattern(param, items, path, span(function))
 
     def _declare(self, pattern: Node, scope: _Span) -> None:
         for target in declared_names(pattern):

@@ -15,6 +15,7 @@ from codecall.sandbox.agentscript.diagnosis.calls import MAX_WARNED_CALLS, CallH
 from codecall.sandbox.agentscript.diagnosis.causes import missing_fields
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, with_dataflow
+from codecall.sandbox.agentscript.diagnosis.misread import Declares, MisreadSearch, suspects
 from codecall.sandbox.agentscript.diagnosis.report import NO_VALUE, Ending
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
@@ -45,6 +46,30 @@ _VALUES: Final = frozenset({"ExpressionStatement", "BlockStatement"})
 
 _MAX_CHAIN: Final = 8
 """Most parts of a chain, as `r?.users?.[0]?.name` is, that are looked at."""
+
+
+def misread_properties(
+    program: InstrumentedScript, calls: CallHistory, ending: Ending, room_ms: float, declares: Declares
+) -> list[str]:
+    """The warnings about properties that the script reads and no answer has.
+
+    Args:
+        program: What ran.
+        calls: Its calls.
+        ending: How it ended.
+        room_ms: Milliseconds of its own time that it has left.
+        declares: What the tools say of their answers.
+    """
+    if not (names := suspects(program, calls)):
+        return []
+
+    def find(dataflow: DataFlow | None) -> list[str]:
+        if dataflow is None:
+            return []
+        search = _Search(program, dataflow, calls)
+        return search.misread(MisreadSearch(dataflow, search.context, calls, ending.missing, declares), names)
+
+    return with_dataflow(program.script, room_ms, find, fallback=[])
 
 
 def nothing_returned(program: InstrumentedScript, calls: CallHistory, ending: Ending, room_ms: float) -> list[str]:
@@ -111,7 +136,11 @@ class _Search:
             for entry in calls.last_answers.values()
             if (position := program.position_in_stack(entry.stack)) is not None
         }
-        self._context = FailureContext(dataflow, None, calls, offsets)
+        self.context = FailureContext(dataflow, None, calls, offsets)
+
+    def misread(self, search: MisreadSearch, names: frozenset[str]) -> list[str]:
+        """The warnings about reads of these names."""
+        return [self._missing_text(node, fields) for node, fields in search.find(names)]
 
     def missing_value(self) -> str | None:
         """Why the script has no value."""
@@ -143,7 +172,7 @@ class _Search:
         as JSON."""
         for node in self._dataflow.nodes:
             if node.type == "Property" and node.value.type == "MemberExpression" and key_name(node.key) in keys:
-                fields = missing_fields(self._context, node.value, "")
+                fields = missing_fields(self.context, node.value, "")
                 if fields is None or fields["nothing"] != "undefined":
                     continue
                 if fields["use"].startswith(_CERTAIN) or "`JSON.parse` it" in fields["shape"]:
@@ -179,7 +208,7 @@ class _Search:
         while value.type in {"AwaitExpression", "ChainExpression"}:
             value = value.argument if value.type == "AwaitExpression" else value.expression
         for part in _chain(value):
-            if (fields := missing_fields(self._context, part, "")) is not None and fields["nothing"] == "undefined":
+            if (fields := missing_fields(self.context, part, "")) is not None and fields["nothing"] == "undefined":
                 return self._missing_text(part, fields)
         if value.type == "CallExpression" and getattr(value.callee, "name", None) == "getTool":
             return f"{self._named(value)} is undefined: the script may call no tool of that name."

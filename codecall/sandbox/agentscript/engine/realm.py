@@ -17,7 +17,7 @@ import msgspec
 
 from codecall.sandbox.agentscript.checked import Position
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, CallWarnings
-from codecall.sandbox.agentscript.diagnosis.nothing import nothing_returned
+from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, nothing_returned
 from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.engine.bytecode import defer_collection, load
 from codecall.sandbox.agentscript.engine.console import Console
@@ -132,6 +132,7 @@ class Realm:
             namespaces: the namespaces it uses; see `CheckedScript.namespaces`.
         """
         self._program, self.started = program, True
+        self._calls.reads = program.ending.reads
         self._heap = HeapGauge()
         try:
             if NEEDS_LOCALE.search(program.text):
@@ -279,7 +280,20 @@ class Realm:
             program = self._program
             if program is not None and (ending.lacks_values or program.ending.silent_callbacks):
                 warnings += nothing_returned(program, self._calls, ending, self._room_ms)
+            if program is not None:
+                misread = misread_properties(program, self._calls, ending, self._room_ms, self._declares)
+                told = "".join(warnings)
+                warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in told]
             self._end(ScriptOutcome(value=value, warnings=warnings))
+
+    def _declares(self, tool: str, name: str) -> bool:
+        """Whether the schema of a tool's answers names a property."""
+        described = self.ask(tool, "tool", "")
+        return (
+            described is not None
+            and f'"{name}":'
+            in msgspec.json.encode(cast("dict[str, object]", _decode_json(described)).get("outputSchema")).decode()
+        )
 
     def _host_fail(self, report: str) -> None:
         error = _decode_json(report, type=ThrownError)

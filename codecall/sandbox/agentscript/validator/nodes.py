@@ -123,6 +123,8 @@ def _member(walk: Walk, node: Node, scope: Scope) -> None:
         walk.violations.append(forbidden_name(text, name.range[0] - PREFIX_LENGTH, "Member", dotted_path(node)))
     elif owner.type == "Identifier":
         walk.check_member(owner.name, text, node)
+    if text is not None:
+        walk.reads[text] = None
     walk.owners.add(owner, text)
     walk.push(owner, scope)
 
@@ -242,6 +244,8 @@ def _object(walk: Walk, node: Node, scope: Scope) -> None:
             walk.refuse(VARIANTS["property kind"], item, item.kind)
         if not item.shorthand:
             walk.visit_key(item.key, computed=item.computed, scope=scope)
+            if item.key.type == "Identifier" and item.value.type != "MemberExpression":
+                walk.writes.add(item.key.name)
         walk.push(item.value, scope)
 
 

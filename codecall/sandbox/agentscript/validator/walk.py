@@ -69,6 +69,10 @@ class Walk:
         self.data_sites: list[DataSite] = []
         self.silent_callbacks: list[SilentCallback] = []
         self.async_callbacks: list[AsyncCallback] = []
+        self.reads: dict[str, None] = {}
+        """Names of properties that are read."""
+        self.writes: set[str] = set()
+        """Names of properties of object literals, and of members that are assigned to."""
         self.integers: list[Node] = []
         """Literals of integers beyond 2^53."""
         self.returns = False
@@ -233,6 +237,8 @@ class Walk:
                 self.add_use(node, scope, assigned=True)
             elif not self._expand_pattern(node, pending, scope):
                 owner: Node = node.object if node.type == "MemberExpression" else None
+                if owner is not None and not node.computed:
+                    self.writes.add(node.property.name)
                 if owner is not None and owner.type == "Identifier" and owner.name in self.ruleset.members:
                     self.violations.append(
                         assignment_violation(dotted_path(node) or f"{owner.name}[…]", node.range[0] - PREFIX_LENGTH)
@@ -246,6 +252,8 @@ class Walk:
                 for item in node.properties:
                     if item.type == "Property":
                         self.visit_key(item.key, computed=item.computed, scope=scope)
+                        if not item.computed and item.key.type == "Identifier":
+                            self.reads[item.key.name] = None
                         if item.kind not in PROPERTY_KINDS:
                             self.refuse(VARIANTS["property kind"], item)
                         pending.append(item.value)

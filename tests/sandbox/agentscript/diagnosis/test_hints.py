@@ -383,6 +383,18 @@ VALUES = [
     ),
     ("const r = await callTool('users'); return await r.json()", "use `r` itself"),
     ("const r = await callTool('count'); return r.map(u => u.id)", "`r` is a number and has no `map()`"),
+    (
+        "const r = await callTool('echo', { d: '2026-01-02T00:00:00Z' }); return r.d.getMonth()",
+        "It is a text: write `new Date(r.d).getMonth()`.",
+    ),
+    (
+        "const r = await callTool('echo', { d: ['2026-01-02'] }); return Object.groupBy(r.d, (d) => d.getDay())",
+        "It is a text: write `new Date(d).getDay()`.",
+    ),
+    (
+        "const r = await callTool('echo', { n: '9.50' }); return r.n.toFixed(1)",
+        "It is a text: write `Number(r.n).toFixed(…)`.",
+    ),
     ("const r = await callTool('say'); return r.map(u => u.id)", "`r` is a string and has no `map()`"),
     ("const r = await callTool('users'); return r.users.size()", "Write `length` for it."),
     ("const r = await callTool('users'); for (const u of r) {}", "`r` is an object, no list: users returned"),

@@ -197,3 +197,62 @@ async def test_a_method_that_waits_for_no_callback_is_named(enclave: Enclave, sc
 async def test_async_callbacks_that_are_waited_for_are_not_warned_of(enclave: Enclave, script: str) -> None:
     result = await enclave.execute(script, tool_handler=answer)
     assert (result.status, result.warnings) == ("ok", ())
+
+
+PAGE = "pages returned {items: [{id: number, name: string, amount: string}], total: number, next_cursor: string}."
+
+
+def page(name: str, arguments: dict[str, object]) -> object:
+    if name == "declared":
+        return {"items": [{"id": 1}]}
+    items = [{"id": number, "name": "Ann", "amount": "9.5"} for number in (1, 2)]
+    return {"items": items, "total": 4} | ({} if arguments.get("cursor") else {"next_cursor": "2"})
+
+
+@pytest.mark.parametrize(
+    ("script", "warning"),
+    [
+        (
+            "const { items, nextCursor } = p; return nextCursor ? items : []",
+            "`nextCursor` {} Did you mean `next_cursor`?",
+        ),
+        ("return p.nextCursor ? 'more' : 'all'", "`p.nextCursor` {} Did you mean `p.next_cursor`?"),
+        ("for (const c of p.items) if (c.nmae === 'Bob') return 1; return 0", "`c.nmae` {} Did you mean `c.name`?"),
+        ("const { nmae } = p.items[0]; return { nmae }", "`nmae` {} Did you mean `name`?"),
+        ("return p.items.map((c) => ({ id: c.id, fullName: c.fullName }))", "`c.fullName` {}"),
+        ("return p.items.map(({ id, fullName }) => ({ id, fullName }))", "`fullName` {}"),
+        ("return p.items.map((c) => `${c.title}!`)", "`c.title` {}"),
+        ("return p.items.reduce((sum, c) => sum + c.price, 0).toFixed(2)", "`c.price` {}"),
+        ("return p.items.filter((c) => c.active).length", "`c.active` {}"),
+        ("return p.length > 0 ? 'some' : 'none'", "`p.length` {} The list is `p.items`."),
+        ("return p.pages?.length ?? 0", "`p.pages` {} The list is `p.items`."),
+        ("return p.items.filter((c) => new Date(c.day) < new Date(0)).length", "`c.day` {}"),
+    ],
+)
+async def test_a_property_that_no_answer_has_is_named(enclave: Enclave, script: str, warning: str) -> None:
+    result = await enclave.execute(f"const p = await callTool('pages');\n{script}", tool_handler=page)
+    assert result.status == "ok"
+    assert warning.format(f"on line 2 is undefined: {PAGE}") in result.warnings
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "if (p.error) return p.error; return p.items.filter((c) => c.error).length",
+        "return p.items.filter((c) => c.deleted).length",
+        "return p.items.filter((c) => !c.active).length",
+        "return p.items?.length ?? p.errors?.length ?? 0",
+        "return p.items.map((c) => ({ id: c.id, note: c.note ?? 'none' }))",
+        "return p.item ?? p.items",
+        "const { note = 'none', items } = p; return [note, items.length]",
+        "const totals = {}; for (const c of p.items) totals.nams = (totals.nams ?? 0) + 1; return totals.nams",
+        "const all = []; let cursor; for (let i = 0; i < 5; i++) { const page = await callTool('pages', { cursor }); "
+        "all.push(...page.items); cursor = page.next_cursor; if (!cursor) break; } return all.length",
+        "const r = await callTool('declared'); return r.items.map((c) => `${c.note}`)",
+    ],
+)
+async def test_a_property_that_may_be_missing_is_not_warned_of(enclave: Enclave, script: str) -> None:
+    schema = {"type": "object", "properties": {"items": {"items": {"properties": {"note": {"type": "string"}}}}}}
+    tools = [{"name": "pages"}, {"name": "declared", "outputSchema": schema}]
+    result = await enclave.execute(f"const p = await callTool('pages');\n{script}", tool_handler=page, tools=tools)
+    assert (result.status, result.warnings) == ("ok", ())
