@@ -30,7 +30,7 @@ from codecall.sandbox.agentscript.checked import (
 from codecall.sandbox.agentscript.instrument import statement_sites
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, PREFIX_LENGTH, parse, prescan
-from codecall.sandbox.agentscript.policy import VARIANTS, Rules
+from codecall.sandbox.agentscript.policy import PROTOTYPES, VARIANTS, Rules
 from codecall.sandbox.agentscript.ruleset import rule_set
 from codecall.sandbox.agentscript.typescript.strip import TYPE_ARGUMENTS, misplaced_type, strip_types
 from codecall.sandbox.agentscript.validator.names import FindNamespaces, no_namespaces
@@ -44,6 +44,9 @@ _TYPE_START: Final = re.compile(r"[:<!?]|(?:as|satisfies|interface|type|declare|
 _UNREADABLE_HINT: Final = (
     "Types may stay, but something is wrong from here on: look for a bracket, a comma or an operator."
 )
+
+_BUILT_IN: Final = frozenset(name for row in PROTOTYPES.values() for name in row.allowed | row.regex) - {"length"}
+"""Names of what values of the language have themselves."""
 
 MAX_READS: Final = 64
 """Names of properties that are looked for in answers."""
@@ -157,7 +160,7 @@ def validate_javascript(
             else _uncalled_function(statements, {use.name for use in walk.uses}),
             tuple(walk.silent_callbacks),
             tuple(walk.async_callbacks),
-            frozenset(islice(walk.reads, MAX_READS)),
+            frozenset(islice((name for name in walk.reads if name not in _BUILT_IN), MAX_READS)),
             frozenset(walk.writes),
         ),
         tuple(IntegerSite(node.range[1] - PREFIX_LENGTH, node.raw.replace("_", "")) for node in walk.integers),

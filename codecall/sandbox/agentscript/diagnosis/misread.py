@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
 from typing import Final, cast
 
 from codecall.sandbox.agentscript.diagnosis.calls import CallHistory
@@ -18,7 +17,6 @@ from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, Step
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, children, key_name, member_name
-from codecall.sandbox.agentscript.policy import PROTOTYPES
 from codecall.sandbox.agentscript.ruleset import closest_name
 
 MAX_MISREAD: Final = 3
@@ -42,18 +40,13 @@ Declares = Callable[[str, str], bool]
 """Whether a tool says that its answers may have a property of a name."""
 
 
-@cache
-def _built_in() -> frozenset[str]:
-    return frozenset(name for row in PROTOTYPES.values() for name in (*row.allowed, *row.regex))
-
-
 def suspects(program: InstrumentedScript, calls: CallHistory) -> frozenset[str]:
     """Names that the script reads and that some answers should have had, perhaps; empty for nearly every script."""
     if not calls.unseen:
         return frozenset()
-    found: set[str] = set[str].intersection(*calls.unseen.values()) - program.ending.writes - _built_in()
+    found: set[str] = set[str].intersection(*calls.unseen.values()) - program.ending.writes - {"length"}
     for tool, unseen in calls.unseen.items():
-        names = unseen - found - _built_in()
+        names = unseen - found - {"length"}
         payloads = [entry.payload or "" for entry in calls.last_answers.values() if entry.name == tool]
         keys = list(dict.fromkeys(key for text in payloads for key in _KEY.findall(text[:16_384])))[:_MAX_KEYS]
         found |= {name for name in names if closest_name(name, keys) is not None}

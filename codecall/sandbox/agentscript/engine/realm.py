@@ -280,7 +280,7 @@ class Realm:
             program = self._program
             if program is not None and (ending.lacks_values or program.ending.silent_callbacks):
                 warnings += nothing_returned(program, self._calls, ending, self._room_ms)
-            if program is not None:
+            if program is not None and any(self._calls.unseen.values()):
                 misread = misread_properties(program, self._calls, ending, self._room_ms, self._declares)
                 told = "".join(warnings)
                 warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in told]
