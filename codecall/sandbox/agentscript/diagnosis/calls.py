@@ -22,7 +22,7 @@ MAX_SITES: Final = 16
 MAX_ANSWER_CHARS: Final = 512 * 1024
 """Characters of answers that are kept in all. A longer answer is not, and the oldest make room for the newest."""
 
-LOOKED_AT: Final = 16 * 1024
+LOOKED_AT: Final = 8 * 1024
 """Characters at the beginning and at the end of an answer in which names of properties are looked for."""
 
 MAX_WARNED_CALLS: Final = 5
