@@ -303,7 +303,7 @@ def _json(file: Path, text: str) -> object:
         try:
             return json.loads(text, object_pairs_hook=_without_duplicates)
         except json.JSONDecodeError:
-            return json.loads(_strip_comments(text), object_pairs_hook=_without_duplicates)
+            return json.loads(strip_comments(text), object_pairs_hook=_without_duplicates)
     except _DuplicateKeyError as failure:
         raise OptionsError(f"{file}: the key {str(failure)!r:.80} stands twice in one object") from None
     except json.JSONDecodeError as failure:
@@ -312,7 +312,11 @@ def _json(file: Path, text: str) -> object:
         raise OptionsError(f"{file}: not JSON: a number has too many digits") from None
 
 
-def _strip_comments(text: str) -> str:
-    """JSON with comments and trailing commas as plain JSON; every line and column stays where it is."""
+def strip_comments(text: str, *, trailing: bool = True) -> str:
+    """JSON with comments as plain JSON; every line and column stays where it is.
+
+    Args:
+        trailing: whether trailing commas go, too.
+    """
     without = _TOKEN.sub(lambda match: match[0] if match[0][0] == '"' else re.sub(r"[^\r\n]", " ", match[0]), text)
-    return _TRAILING.sub(lambda match: match[0] if match[0][0] == '"' else " ", without)
+    return _TRAILING.sub(lambda match: match[0] if match[0][0] == '"' else " ", without) if trailing else without

@@ -197,10 +197,63 @@ def test_clients_get_the_gateway_and_a_backup(cli: CommandLine, monkeypatch: pyt
     assert json.loads(file.with_name("mcp.json.backup-1").read_text()) == other
     assert "has the gateway already" in cli("clients", "write", "--yes").err
     assert cli("clients", "--json").json["clients"][0]["hasGateway"] is True
-    file.write_text('{"mcpServers": {}} // mine')
-    ran = cli("clients", "write", "--yes", "--json")
-    assert ran.json["error"]["code"] == "CANNOT_WRITE"
-    assert file.read_text().endswith("// mine")
+
+
+def test_what_a_person_filled_in_stays_when_the_gateway_is_written_again(cli: CommandLine) -> None:
+    config = cli.write("gateway.toml", '[servers.a]\ncommand = "x"\nenv = { A = "${A}" }\n')
+    write = ("clients", "write", "cursor", "--yes", "--config", str(config))
+    file = cli.write("../home/.cursor/mcp.json", "{}").resolve()
+    ran = cli(*write)
+    assert "In place of … write the values there: A" in ran.err
+    document = json.loads(file.read_text())
+    entry = document["mcpServers"]["codecall"]
+    entry.update(env={"A": "mine", "LANG": "C"}, disabled=True, timeout=5, args=[*entry["args"], "--read-only"])
+    file.write_text(json.dumps(document))
+    before = file.read_text()
+    again = cli(*write)
+    assert (again.code, "has the gateway already" in again.err, "In place of" in again.err) == (exits.OK, True, False)
+    assert file.read_text() == before
+    # Of what changed only that is set.
+    config.write_text('[servers.a]\ncommand = "x"\nenv = { A = "${A}", B = "${B}" }\n')
+    entry["command"] = "/old/bin/codecall"
+    file.write_text(json.dumps(document))
+    ran = cli(*write)
+    assert "write the values there: B" in ran.err
+    written = json.loads(file.read_text())["mcpServers"]["codecall"]
+    assert written["command"] != "/old/bin/codecall"
+    assert written == {**entry, "command": written["command"], "env": {**entry["env"], "B": "…"}}
+    # Under another name it is the gateway, too.
+    file.write_text(json.dumps({"mcpServers": {"all": written}}))
+    assert "has the gateway already" in cli(*write).err
+
+
+def test_a_file_with_comments_keeps_them_and_one_that_cannot_be_written_stops_no_other(cli: CommandLine) -> None:
+    cli.write("codecall.toml", '[servers.shop]\ncommand = "x"\n')
+    assert cli("trust").code == exits.OK
+    other = '{\n  "mcpServers": {"codecall": {"command": "another"}}\n}'
+    desktop = cli.write("../home/.config/Claude/claude_desktop_config.json", other).resolve()
+    cursor = cli.write("../home/.cursor/mcp.json", '{\n  "mcpServers": {\n    // mine\n  },\n}\n').resolve()
+    vscode = cli.write("../home/.config/Code/User/mcp.json", '{\n  "servers": 3\n}').resolve()
+    ran = cli("clients", "write", "claude-desktop", "cursor", "vscode", "--yes")
+    assert ran.code == exits.FAILED
+    assert "// mine" in cursor.read_text()
+    assert desktop.read_text() == other
+    said = " ".join(ran.err.split())
+    assert f"{desktop} stays as it is: it has another server that is called codecall" in said
+    assert f"{vscode} stays as it is: servers in it is no object" in said
+    assert '"mcpServers"' in said
+    assert "Restart these clients." in said
+    assert [each["hasGateway"] for each in cli("clients", "list", "cursor", "--json").json["clients"]] == [True]
+    document = cli("clients", "write", "claude-desktop", "cursor", "--yes", "--json").json
+    assert document["written"] == []
+    assert [(each["client"], each["path"]) for each in document["left"]] == [("claude-desktop", str(desktop))]
+
+
+def test_where_no_client_has_servers_clients_says_so(cli: CommandLine) -> None:
+    ran = cli("clients")
+    assert (ran.code, ran.out, ran.err) == (exits.OK, "", "No other client keeps servers here\n")
+    assert cli("clients", "list", "cursor").err == "There is no file of Cursor here\n"
+    assert cli("clients", "--json").json == {"clients": []}
 
 
 GIT = {"git": {"command": "git-mcp"}}

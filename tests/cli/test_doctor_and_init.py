@@ -65,8 +65,19 @@ def test_init_never_writes_over_a_file_unless_told(clients: CommandLine):
     ran = clients("init", "--yes", "--json")
     assert (ran.code, ran.json["error"]["code"]) == (exits.USAGE, "EXISTS_ALREADY")
     assert path.read_text() == "# mine\n"
-    assert clients("init", "--yes", "--force").code == exits.OK
+    ran = clients("init", "--yes", "--force", "--no-start")
+    assert ran.code == exits.OK
     assert path.read_text() != "# mine\n"
+    assert (clients.folder / "codecall.toml.backup-1").read_text() == "# mine\n"
+    assert f"what {path} was is in {path}.backup-1" in " ".join(ran.err.split())
+
+
+@pytest.mark.parametrize("name", ["x.yaml", "x.json", "x"])
+def test_init_writes_toml_under_no_other_name(clients: CommandLine, name: str):
+    ran = clients("init", "--yes", "-o", name, "--json")
+    assert (ran.code, ran.json["error"]["code"]) == (exits.USAGE, "USAGE")
+    assert ran.json["error"]["hint"] == "--output x.toml"
+    assert not (clients.folder / name).exists()
 
 
 def test_init_asks_nobody_who_is_not_there(clients: CommandLine):

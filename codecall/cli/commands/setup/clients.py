@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from cyclopts import Parameter
 
@@ -15,7 +16,7 @@ from codecall.errors import CodeCallError
 if TYPE_CHECKING:
     from codecall.cli.commands.setup.config_file import EditedFile
     from codecall.cli.output import Output
-    from codecall.gateway.config.mcp_clients import Snippet
+    from codecall.gateway.config.mcp_clients import Client, Snippet
 
 JsonObject = dict[str, Any]
 
@@ -38,10 +39,10 @@ def clients(
     from codecall.gateway.config.mcp_clients import TITLES, parse_client
 
     output = Output(as_json=as_json)
-    wanted = [parse_client(name) for name in names]
+    wanted: list[Client] = [parse_client(name) for name in names]
     found = [client for client in find_clients() if not wanted or client.client in wanted]
     if action == "write":
-        return _write_all(output, list(dict.fromkeys(wanted or [client.name for client in found])), config, yes=yes)
+        return _write_all(output, list(dict.fromkeys([*wanted] or [client.name for client in found])), config, yes=yes)
     if as_json:
         rows = [
             {
@@ -54,6 +55,9 @@ def clients(
             for client in found
         ]
         output.document({"clients": rows})
+    elif not found:
+        titles = ", ".join(TITLES[client] for client in wanted)
+        output.note(f"{f'There is no file of {titles}' if wanted else 'No other client keeps servers'} here")
     else:
         output.table(
             [Column("client", "bold"), Column("servers"), Column("gateway"), Column("file")],
@@ -67,11 +71,11 @@ def clients(
                 for client in found
             ],
         )
-    return exits.OK if found else exits.FAILED
+    return exits.OK
 
 
 def _write_all(output: Output, names: list[str], config: Path | None, *, yes: bool) -> int:
-    from codecall.cli.commands.setup.config_file import edited_file
+    from codecall.cli.commands.setup.config_file import edited_file, replace_file
     from codecall.cli.commands.setup.init import gateway_snippets
 
     file = edited_file(config)
@@ -88,51 +92,113 @@ def _write_all(output: Output, names: list[str], config: Path | None, *, yes: bo
             hint="Name one: `codecall clients write cursor`.",
         )
     written: list[JsonObject] = []
+    left: list[JsonObject] = []
+    declined = False
     for snippet in gateway_snippets(names, file.path, file.text):
-        document, before = _merged(snippet)
-        if before is not None and json.loads(before) == document:
+        where = {"client": snippet.client, "path": str(snippet.path)}
+        try:
+            edit = _edit(snippet)
+            if edit.is_change and not (yes or _confirm(output, snippet, file)):
+                output.note(f"{snippet.path} stays as it is")
+                declined = True
+                continue
+            backup = replace_file(snippet.path, edit.text) if edit.is_change else None
+        except CodeCallError as failure:
+            if failure.code == "USAGE":
+                raise
+            left.append({**where, "error": failure.message, "text": snippet.text})
+            output.note(f"{snippet.path} stays as it is: {failure.message}", "red")
+            output.note(f"Put this into it with an editor:\n{snippet.text}", "")
+            continue
+        if edit.is_change:
+            written.append({**where, "backup": backup and str(backup)})
+            if not output.as_json:
+                output.line(f"wrote {snippet.path}" + (f"; what it was is in {backup}" if backup else ""))
+        else:
             output.note(f"{snippet.path} has the gateway already")
-            continue
-        if not (yes or _confirm(output, snippet, file)):
-            output.note(f"{snippet.path} stays as it is")
-            continue
-        backup = _write(snippet.path, json.dumps(document, indent=2, ensure_ascii=False) + "\n", before)
-        written.append({"client": snippet.client, "path": str(snippet.path), "backup": backup and str(backup)})
-        if not output.as_json:
-            output.line(f"wrote {snippet.path}" + (f"; what it was is in {backup}" if backup else ""))
-            if "…" in snippet.text:
-                output.note("In place of … write the values there.", "yellow")
+        if edit.to_fill_in:
+            output.note(f"In place of … write the values there: {', '.join(edit.to_fill_in)}", "yellow")
     if output.as_json:
-        output.document({"written": written})
+        output.document({"written": written, "left": left})
     elif written:
         output.note("Restart these clients. Servers that stand beside the gateway there are listed twice.")
-    return exits.OK if written or yes else exits.FAILED
+    return exits.FAILED if left or (declined and not written) else exits.OK
 
 
-def _merged(snippet: Snippet) -> tuple[JsonObject, str | None]:
-    """The client's file with the gateway in it, and its text before; None if there is no file.
+class _Edit(NamedTuple):
+    """A client's file with the gateway in it."""
+
+    text: str
+    is_change: bool
+    to_fill_in: Sequence[str]
+    """The variables whose values are still to be written into it."""
+
+
+def _edit(snippet: Snippet) -> _Edit:
+    """The client's file with the gateway in it. Of an entry that starts the gateway only how it is started is set, and
+    places for values that it lacks: what a person or the client wrote there stays.
 
     Raises:
-        CodeCallError: it cannot be read, or holds comments, which would be lost.
+        CodeCallError: the file cannot be read, or has no place for the gateway.
     """
-    entry = cast("JsonObject", json.loads(snippet.text))
-    servers_key, before = next(iter(entry)), ""
+    from codecall.jsonio.documents import read_document, read_text
+    from codecall.jsonio.edit import set_member
+
+    (servers_key, named), *_ = cast("dict[str, dict[str, JsonObject]]", json.loads(snippet.text)).items()
+    (name, entry), *_ = named.items()
+    exists = snippet.path.exists()
+    before = read_text(snippet.path) if exists else ""
+    found: object = (read_document(snippet.path) if exists else JsonObject()).get(servers_key, JsonObject())
+    if not isinstance(found, dict):
+        raise CodeCallError(f"{servers_key} in it is no object", code="CANNOT_WRITE")
+    listed = cast("JsonObject", found)
+    same = [
+        key for key, each in listed.items() if isinstance(each, dict) and _starts_as(cast("JsonObject", each), entry)
+    ]
+    name = name if name in listed else (*same, name)[0]
+    text = before
     try:
-        before = snippet.path.read_text(encoding="utf-8-sig") if snippet.path.exists() else ""
-        document = cast("object", json.loads(before)) if before.strip() else dict[str, object]()
-    except OSError as failure:
-        raise CodeCallError(f"Cannot read {snippet.path}: {failure.strerror}", code="CANNOT_READ") from None
+        for path, value in _changes(listed, name, entry):
+            text = set_member(text, (servers_key, *path), value)
     except ValueError:
-        document = None
-    known = cast("JsonObject", document) if isinstance(document, dict) else {servers_key: None}
-    if not isinstance(known.get(servers_key, JsonObject()), dict):
-        raise CodeCallError(
-            f"{snippet.path} is not plain JSON, and would lose its comments",
-            code="CANNOT_WRITE",
-            hint=f"Put this into it with an editor: {json.dumps(entry[servers_key], ensure_ascii=False)}",
-        )
-    listed = cast("JsonObject", known.get(servers_key, JsonObject()))
-    return {**known, servers_key: {**listed, **entry[servers_key]}}, before or None
+        raise CodeCallError("it cannot be changed without changing more of it", code="CANNOT_WRITE") from None
+    present: JsonObject = listed.get(name) or {}
+    env = cast("JsonObject", present["env"]) if isinstance(present.get("env"), dict) else JsonObject()
+    open_values = [key for key, value in entry.get("env", {}).items() if env.get(key, value) == value]
+    return _Edit(text, text != before, open_values)
+
+
+def _changes(listed: JsonObject, name: str, entry: JsonObject) -> Iterator[tuple[tuple[str, ...], object]]:
+    """What is to be set among a client's servers for it to start the gateway as `entry` says.
+
+    Raises:
+        CodeCallError: another server has the name.
+    """
+    from codecall.gateway.config.mcp_servers import starts_codecall
+
+    known = listed.get(name)
+    if known is None:
+        yield (name,), entry
+        return
+    if not isinstance(known, dict) or not starts_codecall(cast("JsonObject", known)):
+        raise CodeCallError(f"it has another server that is called {name}", code="EXISTS_ALREADY")
+    present = cast("JsonObject", known)
+    for key, value in entry.items():
+        if key == "env" and isinstance(present.get("env"), dict):
+            for variable in value:
+                if variable not in present["env"]:
+                    yield (name, "env", variable), value[variable]
+        elif key == "args" and _starts_as(present, {**entry, "command": present.get("command")}):
+            pass
+        elif present.get(key) != value:
+            yield (name, key), value
+
+
+def _starts_as(present: JsonObject, entry: JsonObject) -> bool:
+    """Whether an entry starts what another does, perhaps with more arguments, which may be a person's."""
+    args: object = present.get("args")
+    begins = isinstance(args, list) and args[: len(entry["args"])] == entry["args"]
+    return begins and present.get("command") == entry["command"]
 
 
 def _confirm(output: Output, snippet: Snippet, file: EditedFile) -> bool:
@@ -144,24 +210,3 @@ def _confirm(output: Output, snippet: Snippet, file: EditedFile) -> bool:
     output.note(snippet.text, "")
     output.note(f"The gateway starts what {file.path} says: {describe_started(file.options)}", "")
     return confirm(output, "Write it?", hint="Say --yes.")
-
-
-def _write(path: Path, text: str, before: str | None) -> Path | None:
-    """Write the file; where what it was before is kept, under a name that nothing has."""
-    from codecall.files import write_private_file
-
-    path = path.resolve()  # a link, as people have who keep such files elsewhere, stays one
-    backup: Path | None = None
-    try:
-        mode = path.stat().st_mode if before is not None else None
-        if before is not None:
-            number = next(n for n in range(1, 10_000) if not path.with_name(f"{path.name}.backup-{n}").exists())
-            backup = path.with_name(f"{path.name}.backup-{number}")
-            write_private_file(backup, before)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_private_file(path, text)
-        if mode is not None:
-            path.chmod(mode)
-    except OSError as failure:
-        raise CodeCallError(f"Cannot write {path}: {failure.strerror}", code="CANNOT_WRITE") from None
-    return backup

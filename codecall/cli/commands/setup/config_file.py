@@ -72,3 +72,30 @@ def save_edit(file: EditedFile, text: str) -> None:
         else:
             file.path.unlink()
         raise
+
+
+def replace_file(path: Path, text: str, *, private: bool = False) -> Path | None:
+    """Write a file, whole or not at all; returns where what it was before is kept, under a name that nothing had.
+
+    Args:
+        private: Whether only its owner can read it, whoever could before.
+
+    Raises:
+        CodeCallError: it cannot be written.
+    """
+    path = path.resolve()  # a link, as people have who keep such files elsewhere, stays one
+    backup: Path | None = None
+    try:
+        mode = path.stat().st_mode if path.exists() and not private else None
+        before = path.read_bytes() if path.exists() else b""
+        if before.strip():
+            number = next(n for n in range(1, 10_000) if not path.with_name(f"{path.name}.backup-{n}").exists())
+            backup = path.with_name(f"{path.name}.backup-{number}")
+            write_private_file(backup, before)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_private_file(path, text)
+        if mode is not None:
+            path.chmod(mode)
+    except OSError as failure:
+        raise CodeCallError(f"Cannot write {path}: {failure.strerror}", code="CANNOT_WRITE") from None
+    return backup

@@ -34,9 +34,11 @@ def init(
         Parameter(name=("--config", "-c"), negative="", help="The servers of this file, not all clients'. Repeatable."),
     ] = (),
     output_file: Annotated[
-        Path, Parameter(name=("--output", "-o"), help="Where it is written; codecall.toml in this folder.")
+        Path, Parameter(name=("--output", "-o"), help="The .toml file that is written; codecall.toml in this folder.")
     ] = Path(CONFIG_FILES[0]),
-    force: Annotated[bool, Parameter(negative="", help="Write over a file that is there.")] = False,
+    force: Annotated[
+        bool, Parameter(negative="", help="Write over a file that is there; what it was is kept beside it.")
+    ] = False,
     yes: Annotated[bool, Parameter(name=("--yes", "-y"), negative="", help="Ask nothing.")] = False,
     dry_run: Annotated[bool, Parameter(negative="", help="Print what would be written, and write nothing.")] = False,
     no_start: Annotated[
@@ -49,12 +51,19 @@ def init(
     Secrets are not copied: they become ${NAME}, and what to export is printed.
     """
     from codecall.cli.commands.setup.client_files import merge_servers
+    from codecall.cli.commands.setup.config_file import replace_file
     from codecall.cli.hidden import print_hidden
     from codecall.cli.output import Output, reporting_on_interrupt
     from codecall.cli.prompts import confirm
     from codecall.gateway.config.codecall_toml import TomlDocument, write_template, write_toml
 
     output = Output(as_json=as_json)
+    path = output_file.expanduser().absolute()
+    if path.suffix.lower() != ".toml":
+        raise CodeCallError(
+            f"{path} is not called .toml, and TOML is what is written", code="USAGE", hint=f"--output {path.stem}.toml"
+        )
+    backup: Path | None = None
     clients = _select_clients(from_, config)
     merged = merge_servers(clients)
     if not merged.options.servers and (clients or from_ or config):
@@ -62,7 +71,6 @@ def init(
     none_yet = ("there are no servers yet: `codecall add NAME -- COMMAND…` adds one",)
     template = TomlDocument(write_template(), none_yet)
     configuration = write_toml(merged.options) if merged.options.servers else template
-    path = output_file.expanduser().absolute()
     if path.exists() and not (force or dry_run):
         raise CodeCallError(
             f"{path} exists already", code="EXISTS_ALREADY", hint="--force writes over it; --output names another file."
@@ -73,7 +81,7 @@ def init(
         if not as_json:
             output.text(configuration.text)
     elif yes or confirm(output, f"Write {path}?", hint="Say --yes, or --dry-run to see it first."):
-        _write(path, configuration.text)
+        backup = replace_file(path, configuration.text, private=True)  # it may say where internal servers are
     else:
         output.note("nothing was written")
         return exits.FAILED
@@ -81,7 +89,8 @@ def init(
     users = clients if from_ or not config else _select_clients((), ())
     snippets = gateway_snippets([client.client for client in users if client.client], path, configuration.text)
     untrusted = [] if dry_run else _trust_written(path, clients)
-    notes = [*merged.notes, *configuration.notes, *untrusted]
+    replaced = [f"what {path} was is in {backup}"] if backup else []
+    notes = [*replaced, *merged.notes, *configuration.notes, *untrusted]
     if not as_json:  # before servers are asked, which may take long and be interrupted
         _print_next_steps(output, path, snippets, notes, variables, dry_run=dry_run)
     hidden: list[HiddenTools] | None = None
@@ -143,24 +152,6 @@ def _nothing_found(clients: list[ClientFiles]) -> CodeCallError:
         code="NOTHING_FOUND",
         hint=f"Looked for {paths}. `codecall init` alone writes a template.",
     )
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file that only its owner can read: it may say where internal servers are."""
-    import os
-    import tempfile
-
-    try:
-        descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(draft).replace(path)
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
-    except OSError as failure:
-        raise CodeCallError(f"Cannot write {path}: {failure.strerror}", code="CANNOT_WRITE") from None
 
 
 def _trust_written(path: Path, clients: list[ClientFiles]) -> list[str]:
