@@ -274,7 +274,7 @@ def test_refresh_goes_on_without_a_server_that_is_down(shop: CommandLine):
 def hanging(shop: CommandLine) -> CommandLine:
     """What `shop` lists is kept; `slow` starts and never answers, and nothing is kept of it."""
     assert shop("tools").code == exits.OK
-    program = f"open({str(shop.folder / 'started')!r}, 'a').write('x'); import time; time.sleep(1000)"
+    program = f"open({str(shop.folder / 'started')!r}, 'a').write('x'); import sys; sys.stdin.read()"
     with (shop.folder / "codecall.toml").open("a") as file:
         file.write(f"\n[servers.slow]\ncommand = {json.dumps(sys.executable)}\nargs = ['-c', {json.dumps(program)}]\n")
     assert shop("trust").code == exits.OK
