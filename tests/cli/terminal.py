@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import select
 import struct
 import subprocess
 import sys
@@ -91,18 +92,24 @@ def typed_at_terminal(
         words, cwd=folder, env=env, stdin=follower, stdout=follower, stderr=follower, start_new_session=True
     ) as process:
         os.close(follower)
-        while part := _read(leader):
+        typed = ""
+        while part := _read(leader, again=typed if typed == "\x03" else ""):
             shown += part
             if waiting and (at := shown.find(prompt.encode(), asked_at)) >= 0:
                 asked_at = at + len(prompt)
-                os.write(leader, waiting.pop(0).encode())
+                typed = waiting.pop(0)
+                os.write(leader, typed.encode())
         code = process.wait()
     os.close(leader)
     return code, read_screen(shown.decode())
 
 
-def _read(leader: int) -> bytes:
+def _read(leader: int, again: str = "") -> bytes:
+    """What is shown next. While nothing is, `again` is typed now and then: Python may ignore an interrupt that comes
+    while it finalizes an object."""
     try:
+        while again and not select.select([leader], [], [], 5)[0]:
+            os.write(leader, again.encode())
         return os.read(leader, 65_536)
     except OSError:  # Linux: nobody writes any more
         return b""
