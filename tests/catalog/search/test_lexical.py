@@ -280,7 +280,7 @@ SEVERAL_THINGS = "Send an invoice to my best customer. What is the rain in Oslo?
 
 def asked(entries: Sequence[CatalogEntry], query: str, view: Sequence[int]) -> dict[str, float]:
     ranker = ranker_of(entries)
-    scores = ranker.prefer_asked(view_of(view), query, ranker.scores(view_of(view), query))
+    scores = ranker.prefer_intended(view_of(view), query, ranker.scores(view_of(view), query))
     return {entries[n].name: score for n, score in zip(view, scores.tolist(), strict=True)}
 
 
