@@ -26,6 +26,7 @@ from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from codecall.errors import InputRequiredError
 from codecall.gateway.upstream.errors import is_modern
 from codecall.identity import client_key
 from codecall.redaction.questions import HiddenText, quoted, visible_form
@@ -416,7 +417,11 @@ async def _ask_client(context: Context, server: str, request: mcp_types.InputReq
     what, capabilities, answer = _question(request)
     modern = context.session.protocol_version in MODERN_PROTOCOL_VERSIONS
     if (ask := ASK_CLIENT.get()) is not None:
-        if isinstance(given := await ask(request), answer):
+        try:
+            given = await ask(request)
+        except InputRequiredError as refused:
+            raise _refusal(refused.message) from None
+        if isinstance(given, answer):
             return given
         if not modern:
             raise _refusal(f"the client cannot be asked for {what}: it does not offer it, or has not answered")
