@@ -80,7 +80,8 @@ def test_stages_are_taken_apart(loaded_python: LoadedPython):
 def test_functions_of_requests_are_counted(loaded_python: LoadedPython):
     words = ["--functions", "--rounds", "1", "--tools", "2", "--json"]
     counts = json.loads(run(loaded_python, "benchmarks/stages.py", *words))
-    assert counts["direct call"]["codecall"] == 0 < counts["constant"]["codecall"] < counts["1 call"]["codecall"]
+    # The other server of the process may keep house during a direct call.
+    assert counts["direct call"]["codecall"] < 20 < counts["constant"]["codecall"] < counts["1 call"]["codecall"]
     assert all(sum(each.values()) == 2 * each["all"] for each in counts.values())
 
 

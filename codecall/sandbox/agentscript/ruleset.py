@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
+from typing import Final
 
 from codecall.sandbox.agentscript.checked import Violation
 from codecall.sandbox.agentscript.foreign_words import NAMES
 from codecall.sandbox.agentscript.policy import GLOBALS, MEMBERS, NODES, VARIANTS, Row, Rules, allowed_members
+
+_WORD: Final = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
+"""A word of a name: `next` and `cursor` of `next_cursor`, and of `nextCursor`."""
 
 _MAX_LISTED = 12
 """Most members a hint lists; for longer lists there is the documentation."""
@@ -93,6 +98,16 @@ def closest_known_name(name: str, declared: Iterable[str], ruleset: RuleSet) -> 
     """The declared or global name most similar to `name`, if one is similar enough."""
     values = {value for value in _VALUES if value.lower() in name.lower() and len(name) > len(value) + 1}
     return closest_name(name, [*declared, *(ruleset.globals - values)])
+
+
+def closest_key(name: str, keys: Iterable[str]) -> str | None:
+    """The key that somebody means who writes `name`: the most similar one, else the only one of which it is a word, as
+    `next` is of `next_cursor`."""
+    candidates = list(keys)
+    if (key := closest_name(name, candidates)) is not None:
+        return key
+    having = [key for key in candidates if name.casefold() in map(str.casefold, _WORD.findall(key))]
+    return having[0] if len(having) == 1 else None
 
 
 def closest_name(name: str, candidates: Iterable[str], *, cutoff: float = 0.75) -> str | None:

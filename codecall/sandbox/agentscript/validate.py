@@ -45,8 +45,11 @@ _UNREADABLE_HINT: Final = (
     "Types may stay, but something is wrong from here on: look for a bracket, a comma or an operator."
 )
 
-_BUILT_IN: Final = frozenset(name for row in PROTOTYPES.values() for name in row.allowed | row.regex) - {"length"}
-"""Names of what values of the language have themselves."""
+_ALSO_FIELDS: Final = frozenset({"description", "length", "name", "next", "size", "source"})
+"""Names of what values of the language have themselves, and of fields that answers have as often."""
+
+_BUILT_IN: Final = frozenset(name for row in PROTOTYPES.values() for name in row.allowed | row.regex) - _ALSO_FIELDS
+"""Names that nobody reads of an answer."""
 
 MAX_READS: Final = 64
 """Names of properties that are looked for in answers."""

@@ -39,7 +39,7 @@ from codecall.sandbox.agentscript.parser.parse import (
     span,
 )
 from codecall.sandbox.agentscript.policy import PROTOTYPES
-from codecall.sandbox.agentscript.ruleset import closest_name
+from codecall.sandbox.agentscript.ruleset import closest_key
 
 MAX_KEYS: Final = 100
 """Keys of one object among which a similar one is looked for."""
@@ -233,7 +233,7 @@ def suggestion(owner: str, observation: Observation, member: str) -> str:
     keys = {key: text for parent in parents for key in islice(parent, MAX_KEYS) if (text := member_text(owner, key))}
     if content or list(keys) == ["success", "data"]:
         return content or f" With `throwOnError: false` the value is `{owner}data`."
-    if (key := closest_name(step[:MAX_SHOWN], islice(keys, MAX_KEYS))) is not None:
+    if (key := closest_key(step[:MAX_SHOWN], islice(keys, MAX_KEYS))) is not None:
         return f" Did you mean `{keys[key]}`?"
     # Of an object a list is not had by leaving something out; only `content[0]` is another client's wrapper as a whole.
     in_object = bool(parents) and member in LIST_MEMBERS and (step, member) != ("content", "0")

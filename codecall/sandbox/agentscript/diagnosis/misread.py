@@ -17,7 +17,7 @@ from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, Step
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, children, key_name, member_name
-from codecall.sandbox.agentscript.ruleset import closest_name
+from codecall.sandbox.agentscript.ruleset import closest_key
 
 MAX_MISREAD: Final = 3
 """Properties that are warned of in one run."""
@@ -49,7 +49,7 @@ def suspects(program: InstrumentedScript, calls: CallHistory) -> frozenset[str]:
         names = unseen - found - {"length"}
         payloads = [entry.payload or "" for entry in calls.last_answers.values() if entry.name == tool]
         keys = list(dict.fromkeys(key for text in payloads for key in _KEY.findall(text[:16_384])))[:_MAX_KEYS]
-        found |= {name for name in names if closest_name(name, keys) is not None}
+        found |= {name for name in names if closest_key(name, keys) is not None}
     if any((entry.payload or "").startswith("{") for entry in calls.last_answers.values()) and (
         set(_AWAITED.findall(program.script)) & set(_LENGTH.findall(program.script))
     ):

@@ -216,6 +216,10 @@ def page(name: str, arguments: dict[str, object]) -> object:
             "const { items, nextCursor } = p; return nextCursor ? items : []",
             "`nextCursor` {} Did you mean `next_cursor`?",
         ),
+        (
+            "let page = p; for (let i = 0; i < 5 && page.next; i++) {} return 1",
+            "`page.next` {} Did you mean `page.next_cursor`?",
+        ),
         ("return p.nextCursor ? 'more' : 'all'", "`p.nextCursor` {} Did you mean `p.next_cursor`?"),
         ("for (const c of p.items) if (c.nmae === 'Bob') return 1; return 0", "`c.nmae` {} Did you mean `c.name`?"),
         ("const { nmae } = p.items[0]; return { nmae }", "`nmae` {} Did you mean `name`?"),
