@@ -26,8 +26,8 @@ _MAX_KEYS: Final = 200
 """Keys of answers that a name is compared with."""
 
 _KEY = re.compile(r'"([\w$-]{1,60})":')
-_AWAITED = re.compile(r"(\w+)\s*=\s*await\b")
-_LENGTH = re.compile(r"(\w+)\s*\.\s*length\b")
+_AWAITED = re.compile(r"\b(\w++)\s*=\s*await\b")
+_LENGTH = re.compile(r"\b(\w++)\s*\.\s*length\b")
 
 _NUMERIC: Final = frozenset({"+", "-", "*", "/", "%", "**", "<", ">", "<=", ">="})
 _OF_NUMBERS: Final = frozenset({"Number", "parseFloat", "parseInt", "Date"})
