@@ -96,7 +96,7 @@ def first_search() -> Cost:
     """The first search of a server."""
     program = server(5_000, plugin=True)
     began = time.perf_counter()
-    found = program.ask("tools/call", name="codecall:search", arguments={"query": "archive an invoice"})
+    found = program.ask("tools/call", name="codecall:search", arguments={"query": "get an invoice"})
     took = time.perf_counter() - began
     assert found["structuredContent"]["totalIndexed"] == 5_000, found
     assert "warnings" not in found["structuredContent"], found
