@@ -91,12 +91,9 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if "fastmcp.server.dependencies" in sys.modules:
         from fastmcp.server.dependencies import without_injected_parameters
         from fastmcp.utilities.types import get_cached_typeadapter
-        from uncalled_for import introspection
 
         get_cached_typeadapter.cache_clear()
         without_injected_parameters.cache_clear()
-        introspection._signature_cache.clear()
-        introspection._parameter_cache.clear()
     gc.collect()
     gc.freeze()
 
