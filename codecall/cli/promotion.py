@@ -215,7 +215,9 @@ async def _replayed(
             script,
             RecordingBroker(broker, entries),
             context=params,
-            starlark=starlark_terms(script, {name: {} for name in tools}, extracts=True) if starlark else None,
+            starlark=starlark_terms(script, {name: {} for name in tools}, extracts=True, results=True)
+            if starlark
+            else None,
         )
     if result.error is not None:
         raise _other_path(trace, f"the script fails: {result.error.message}", script)

@@ -121,7 +121,10 @@ def describe_large_result(options: PluginOptions) -> str:
     if not options.results.enabled:
         return f"A result over {_size(options.preset.max_result_bytes)} is an error: return less."
     inline = _inline_size(options)
-    return f"A result over {inline} is kept, and the answer has largeResult {{handle, preview, hint}}: return less."
+    return (
+        f"A result over {inline} is kept, and the answer has largeResult {{handle, preview, hint}}: get_result(handle) "
+        "reads it in a later script."
+    )
 
 
 def _limits(options: PluginOptions) -> str:

@@ -27,6 +27,7 @@ from codecall.identity import client_key
 from codecall.meta_tools.base import Runtime, observed_output_schema, result_observer
 from codecall.options import PluginOptions
 from codecall.presets import PRESET_NAMES, Preset
+from codecall.results.languages import JAVASCRIPT, STARLARK, ReadingSyntax
 from codecall.results.service import CallerResults
 from codecall.resume.refusal import ResumeError
 from codecall.sandbox.clock import RunClock
@@ -248,7 +249,8 @@ async def run_observed(
         # A run without a worker has none to give up, and one that reads the clock does something else the next time.
         stays = request.workflow or _CLOCK.search(request.script) is not None
         gate.keep_record(memory, has_worker=not stays)
-    results = None if request.whole_result else caller_results(runtime, info.caller)
+    syntax = JAVASCRIPT if request.starlark is None else STARLARK
+    results = None if request.whole_result else caller_results(runtime, info.caller, syntax)
     blocks = partial(_block_store, broker)
     on_plan = partial(gate.plan, broker.find) if gate is not None else None
     extractor = _extractor(runtime, context, gate, clock)
@@ -326,13 +328,14 @@ async def _memory(
     return memory
 
 
-def caller_results(runtime: Runtime, caller: str) -> CallerResults | None:
-    """The store for results of this caller that are too large for an answer; None where nothing is kept."""
+def caller_results(runtime: Runtime, caller: str, syntax: ReadingSyntax = JAVASCRIPT) -> CallerResults | None:
+    """The store for results of this caller that are too large for an answer; None where nothing is kept. `syntax` is
+    that of the language in which hints say how they are read."""
     if runtime.results is None:
         return None
     options = runtime.options
     inline_bytes = min(options.inline_result_bytes, options.preset.max_result_bytes)
-    return CallerResults(runtime.results, caller, max_value_bytes(options.preset), inline_bytes)
+    return CallerResults(runtime.results, caller, max_value_bytes(options.preset), inline_bytes, syntax)
 
 
 def _run_id(context: Context) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from codecall.jsonio.decode import utf8_length
 from codecall.jsonio.incremental import ArrayIndex, skip_items
+from codecall.results.languages import ReadingSyntax
 from codecall.results.store import PAGE_CHARS, ResultMeta
 
 EXAMPLE_BYTES: Final = 512 * 1024
@@ -31,20 +32,17 @@ _JSON_BYTES: Final = 4
 for which an example leaves room."""
 
 
-_READS: Final = "A later script in JavaScript reads"
-
-
 class _Chosen(NamedTuple):
     """The part that an example is about."""
 
-    at: str
-    """The option that names it; empty for all of a result."""
+    at: str | None
+    """The name of the member; None for all of a result."""
     start: int
     end: int
     items: ArrayIndex | None
 
 
-def usage_example(handle: str, meta: ResultMeta, text: str, inline_bytes: int) -> str:
+def usage_example(handle: str, meta: ResultMeta, text: str, inline_bytes: int, syntax: ReadingSyntax) -> str:
     """A line that a later script may consist of, which reads a part that an answer holds, and what to change in it.
 
     Args:
@@ -52,30 +50,32 @@ def usage_example(handle: str, meta: ResultMeta, text: str, inline_bytes: int) -
         meta: its size and index.
         text: the result.
         inline_bytes: bytes that an answer holds.
+        syntax: the language of that script.
     """
+    reads = f"A later script in {syntax.language} reads"
     chosen = _choose(meta, inline_bytes)
     room = max(1, min(EXAMPLE_BYTES, inline_bytes // 2))
-    get = f"await getResult('{handle}'{f', {{{chosen.at}}}' if chosen.at else ''})"
     items = chosen.items
     if items is not None and items.count > 0:
-        at = f"{chosen.at}, " if chosen.at else ""
         count = _count_that_fits(items, meta, text, room, inline_bytes)
         if count > 0:
             which = "the first item" if count == 1 else f"the first {count} items"
-            example = f"return await getResult('{handle}', {{{at}from: 0, count: {count}}})"
+            example = f"return {syntax.wait}{syntax.call(handle, at=chosen.at, start=0, count=count)}"
+            get = f"{syntax.wait}{syntax.call(handle, at=chosen.at)}"
             whole = f"; or filter and add up over `{get}`" if meta.size <= MAX_AT_ONCE else ""
-            return f"{_READS} it in pieces: `{example}` gives {which} of {items.count}{whole}."
+            return f"{reads} it in pieces: `{example}` gives {which} of {items.count}{whole}."
         start, end = items.marks[0][1], _offset(items, 1, text)
         if end - start <= MAX_AT_ONCE:
-            first = f"(await getResult('{handle}', {{{at}from: 0, count: 1}}))[0]"
-            example = _of_value(first, text[start : start + 1], room)
-            return f"The first of its {items.count} items alone is too large to show. {example}"
+            first = f"{syntax.value(handle, at=chosen.at, start=0, count=1)}[0]"
+            example = _of_value(first, text[start : start + 1], room, syntax)
+            return f"The first of its {items.count} items alone is too large to show. {reads} {example}"
     elif meta.size <= MAX_AT_ONCE:
-        return _of_value(f"({get})", text[chosen.start : chosen.start + 1], room, _longest_name(meta, chosen))
-    page = f"await getResult('{handle}', {{page: 1}})"
+        value, begins = syntax.value(handle, at=chosen.at), text[chosen.start : chosen.start + 1]
+        return f"{reads} {_of_value(value, begins, room, syntax, _longest_name(meta, chosen))}"
+    page = f"{syntax.wait}{syntax.call(handle, page=1)}"
     if inline_bytes < PAGE_CHARS * _JSON_BYTES + 2:
-        page = f"({page}).slice(0, {room // _JSON_BYTES})"
-    return f"{_READS} its JSON text in {meta.pages} pages, as text with its escapes: `return {page}`."
+        page = syntax.beginning.format(syntax.value(handle, page=1), room // _JSON_BYTES)
+    return f"{reads} its JSON text in {meta.pages} pages, as text with its escapes: `return {page}`."
 
 
 def items_in(items: ArrayIndex, meta: ResultMeta, size: int) -> int:
@@ -92,7 +92,7 @@ def quoted(name: str) -> str:
 
 def _choose(meta: ResultMeta, inline_bytes: int) -> _Chosen:
     """All of a result, or the largest member of an object where that is most of it or is too large to show."""
-    whole = _Chosen("", 0, meta.chars, meta.parts.items)
+    whole = _Chosen(None, 0, meta.chars, meta.parts.items)
     members = meta.parts.members
     if whole.items is not None or not members:
         return whole
@@ -100,26 +100,25 @@ def _choose(meta: ResultMeta, inline_bytes: int) -> _Chosen:
     size = largest.end - largest.start
     if size <= inline_bytes and 2 * size < meta.chars:
         return whole
-    return _Chosen(f"at: {quoted(name)}", largest.start, largest.end, largest.items)
+    return _Chosen(name, largest.start, largest.end, largest.items)
 
 
-def _of_value(value: str, begins: str, room: int, name_bytes: int = NAME_BYTES) -> str:
+def _of_value(value: str, begins: str, room: int, syntax: ReadingSyntax, name_bytes: int = NAME_BYTES) -> str:
     """An example that reads the beginning of one value: a text, or what begins with a bracket."""
     if begins == '"':
-        return (
-            f"{_READS} the text in pieces: `return {value}.slice(0, {room // _JSON_BYTES})`, or its lines, "
-            f"`return {value}.split('\\n').length`."
-        )
+        beginning = syntax.beginning.format(value, room // _JSON_BYTES)
+        return f"the text in pieces: `return {beginning}`, or its lines, `return {syntax.lines.format(value)}`."
     if begins == "[":
-        return f"{_READS} what it needs of it: `return {value}.length` counts its items."
+        return f"what it needs of it: `return {syntax.length.format(value)}` counts its items."
     count = max(1, min(MAX_NAMES, room // (name_bytes + 3)))
-    names = f"return Object.keys{value if value.endswith(')') else f'({value})'}.slice(0, {count})"
-    return f"{_READS} what it needs of it: `{names}` gives the names of its members."
+    operand = value if value.endswith(")") else syntax.operand.format(value)
+    names = f"return {syntax.names.format(operand, count)}"
+    return f"what it needs of it: `{names}` gives the names of its members."
 
 
 def _longest_name(meta: ResultMeta, chosen: _Chosen) -> int:
     """Bytes of the longest name of a member that is known. The index leaves out the very long ones."""
-    if chosen.at or meta.parts.members is None:
+    if chosen.at is not None or meta.parts.members is None:
         return NAME_BYTES
     if not meta.parts.members:
         return meta.size

@@ -28,7 +28,8 @@ from codecall.options import ResultsOptions
 from codecall.presets import Preset
 from codecall.quota import Quota, QuotaExceeded, Reservation
 from codecall.results.examples import usage_example
-from codecall.results.query import PartRequest, parse_part, read_part_json
+from codecall.results.languages import JAVASCRIPT, ReadingSyntax
+from codecall.results.query import parse_part, read_part_json
 from codecall.results.store import PIECE_GRACE_S, ResultMeta, ResultStore, entry_count
 
 logger = logging.getLogger("codecall")
@@ -76,8 +77,11 @@ class ResultService:
         self._store = ResultStore(options.store, options.ttl_s)
         self._quota = Quota()
 
-    async def keep(self, owner: str, text: str, size: int, inline_bytes: int) -> LargeResult:
-        """Keep a JSON text of `size` bytes, where an answer holds `inline_bytes`.
+    async def keep(
+        self, owner: str, text: str, size: int, inline_bytes: int, syntax: ReadingSyntax = JAVASCRIPT
+    ) -> LargeResult:
+        """Keep a JSON text of `size` bytes, where an answer holds `inline_bytes`; its hint is in the language of
+        `syntax`.
 
         Raises:
             LimitExceeded: no room is left, or the store fails.
@@ -109,7 +113,7 @@ class ResultService:
                 code="OUTPUT_LIMIT",
                 hint="Return less: filter, aggregate, or select the fields that are needed; or try again later.",
             ) from None
-        return _large_result(handle, text, meta, expires, inline_bytes)
+        return _large_result(handle, text, meta, expires, usage_example(handle, meta, text, inline_bytes, syntax))
 
     def reserve(self, owner: str, size: int) -> Reservation:
         """Reserve room for a result of `size` bytes, until it expires.
@@ -166,14 +170,16 @@ class CallerResults:
     """Bytes of JSON that a script may read at once."""
     inline_bytes: int
     """See `ResultStorage.inline_bytes`."""
+    syntax: ReadingSyntax = JAVASCRIPT
+    """The language of the caller's scripts, for hints."""
 
     async def keep(self, text: str, size: int) -> LargeResult:
         """See `ResultStorage.keep`."""
-        return await self.results.keep(self.owner, text, size, self.inline_bytes)
+        return await self.results.keep(self.owner, text, size, self.inline_bytes, self.syntax)
 
     async def fetch(self, handle: str, part: Mapping[str, object], *, max_bytes: int | None = None) -> str:
         """See `ResultStorage.fetch`."""
-        spec = parse_part(handle, part)
+        request = parse_part(handle, part, self.syntax)
         stored = await _ask_store(handle, self.results.meta(self.owner, handle))
         if stored is None:
             raise _not_found(handle)
@@ -185,7 +191,7 @@ class CallerResults:
                 raise _not_found(handle)
             return characters
 
-        json = await read_part_json(PartRequest(handle, spec), meta, text, max_bytes or self.max_value_bytes)
+        json = await read_part_json(request, meta, text, max_bytes or self.max_value_bytes)
         try:
             _check_json(json)
         except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
@@ -218,8 +224,7 @@ async def _index(text: str) -> JsonIndex:
         await asyncio.sleep(0)
 
 
-def _large_result(handle: str, text: str, meta: ResultMeta, expires: datetime, inline_bytes: int) -> LargeResult:
-    example = usage_example(handle, meta, text, inline_bytes)
+def _large_result(handle: str, text: str, meta: ResultMeta, expires: datetime, example: str) -> LargeResult:
     inferred = infer_shape(text, "")
     shape = None if inferred is None else schema_from_shape(inferred.shape, "", results=1, partial=inferred.partial)
     if shape is not None:

@@ -16,6 +16,7 @@ from codecall.sandbox.starlark.policy import (
     BUILTIN_NAMES,
     EXTRACT,
     FOREIGN_NAMES,
+    GET_RESULT,
     NAME,
     function_names,
     lower_case_names,
@@ -59,7 +60,12 @@ def words(script: str) -> set[str]:
 
 
 def starlark_terms(
-    script: str, tools: Mapping[str, Mapping[str, Any]] | None, *, parallel: int = 10, extracts: bool = False
+    script: str,
+    tools: Mapping[str, Mapping[str, Any]] | None,
+    *,
+    parallel: int = 10,
+    extracts: bool = False,
+    results: bool = False,
 ) -> wire.StarlarkTerms:
     """What a Starlark script runs with.
 
@@ -69,6 +75,7 @@ def starlark_terms(
             that is of no other language may be a tool.
         parallel: most functions of one `parallel` that run at the same time.
         extracts: whether it has `extract`, where no tool is called so.
+        results: whether it has `get_result`, where no tool is called so.
     """
     if tools is None:
         foreign = {row.name for row in FOREIGN_NAMES}
@@ -81,6 +88,7 @@ def starlark_terms(
         functions=[_function(name, functions[name], tools[functions[name]].get("inputSchema")) for name in found],
         parallel=parallel,
         extracts=extracts and EXTRACT not in found,
+        results=results and GET_RESULT not in found,
     )
 
 
@@ -91,6 +99,7 @@ def server_terms(
     value: str,
     parallel: int = 10,
     extracts: bool = False,
+    results: bool = False,
 ) -> wire.StarlarkTerms:
     """What a Starlark script runs with in which tools are members of servers.
 
@@ -100,6 +109,7 @@ def server_terms(
         value: the variable whose value at the end is the script's.
         parallel: most functions of one `parallel` that run at the same time.
         extracts: whether it has `extract`, where no server is called so.
+        results: whether it has `get_result`, where no server is called so.
     """
     used = words(script)
     meant = lower_case_names(servers) | {name: name for name in servers}
@@ -110,8 +120,13 @@ def server_terms(
     found = {name: wire.ServerTools(name, []) for name in names}
     for name, tool in tools[:MAX_FUNCTIONS]:
         found[name].tools.append(_function_of(name, tool, servers[meant[name]][tool]))
-    extracts = extracts and EXTRACT not in found
-    return wire.StarlarkTerms(servers=list(found.values()), value=value, parallel=parallel, extracts=extracts)
+    return wire.StarlarkTerms(
+        servers=list(found.values()),
+        value=value,
+        parallel=parallel,
+        extracts=extracts and EXTRACT not in found,
+        results=results and GET_RESULT not in found,
+    )
 
 
 def _function_of(server: str, name: str, tool: tuple[str, Mapping[str, Any]]) -> wire.ToolFunction:

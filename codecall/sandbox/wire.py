@@ -171,6 +171,8 @@ class StarlarkTerms(msgspec.Struct, frozen=True):
     """The variable whose value at the end is the script's, if it returns none; empty: it has to return it."""
     extracts: bool = False
     """It has `extract`."""
+    results: bool = False
+    """It has `get_result`."""
 
 
 class Start(msgspec.Struct, tag="start", frozen=True):

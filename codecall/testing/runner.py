@@ -15,7 +15,7 @@ from codecall.presets import Preset
 from codecall.sandbox.callbacks import ToolHandler
 from codecall.sandbox.interfaces import RunHooks, ToolBroker
 from codecall.sandbox.languages import Language, check_variables, language_of, starlark_terms
-from codecall.sandbox.starlark.policy import EXTRACT
+from codecall.sandbox.starlark.policy import EXTRACT, GET_RESULT
 from codecall.sandbox.wire import StarlarkTerms
 from codecall.similarity import nearest
 from codecall.testing import coverage_data
@@ -209,7 +209,8 @@ class ScriptEnclave:
         names = {function.name for function in known.functions}
         unknown = starlark_terms(script, None, extracts=True)
         others = [function for function in unknown.functions if function.name not in names]
-        return StarlarkTerms([*known.functions, *others], known.parallel, extracts=EXTRACT not in names)
+        extracts, results = EXTRACT not in names, GET_RESULT not in names
+        return StarlarkTerms([*known.functions, *others], known.parallel, extracts=extracts, results=results)
 
     def _add_result(self, result: ScriptResult, origin: ScriptOrigin) -> ScriptResult:
         self.results.append(result)

@@ -454,7 +454,8 @@ async def test_a_large_result_is_kept_and_the_answer_says_how_it_is_read(tool: s
     CodeCallPlugin.init(starlark=True, tool_files=True, vm={"preset": "secure"}).install(server)
     async with Client(server) as client:
         (about,) = [each.description or "" for each in await client.list_tools() if each.name == tool]
-        assert "A result over 64 KiB is kept, and the answer has largeResult {handle, preview, hint}" in about
+        assert "A result over 64 KiB is kept" in about
+        assert "get_result(handle) reads it in a later script." in about
         small = await client.call_tool(tool, {argument: code.replace("20000", "2")})
         assert small.structured_content == {"result": [{"n": 0}, {"n": 1}]}
         answer = await client.call_tool(tool, {argument: code})
@@ -464,11 +465,16 @@ async def test_a_large_result_is_kept_and_the_answer_says_how_it_is_read(tool: s
         assert len(texts(answer)[0]) < 4_000
         large = answer.structured_content["largeResult"]
         assert (large["items"], large["preview"][:9]) == (20_000, '[{"n":0},')
-        assert "codecall:execute, where it is offered, runs such a script" in large["hint"].replace("_e", ":e")
-        (line,) = re.findall(r"`(return await getResult\(.*?\))`", large["hint"])
-        read = await client.call_tool("codecall:execute", {"script": line})
+        (line,) = re.findall(r"`(return get_result\(.*?\))`", large["hint"])
+        read = await client.call_tool(tool, {argument: line})
         assert read.structured_content is not None
         assert read.structured_content["result"][:2] == [{"n": 0}, {"n": 1}]
+        whole = await client.call_tool(tool, {argument: f"return len(get_result('{large['handle']}'))"})
+        assert whole.structured_content == {"result": 20_000}
+        script = f"return (await getResult('{large['handle']}', {{from: 19999}}))[0].n"
+        javascript = await client.call_tool("codecall:execute", {"script": script})
+        assert javascript.structured_content is not None
+        assert javascript.structured_content["result"] == 19_999
         page = await client.read_resource(f"{large['uri']}/pages/1")
         assert page[0].text.startswith('[{"n":0}')
 

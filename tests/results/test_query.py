@@ -14,7 +14,8 @@ from codecall.errors import InvalidInputError, ToolCallError
 from codecall.jsonio import incremental as results_parts
 from codecall.jsonio.incremental import MAX_MEMBERS, ArrayIndex, JsonIndex, index_json
 from codecall.results.examples import usage_example
-from codecall.results.query import PartRequest, parse_part, read_part_json
+from codecall.results.languages import JAVASCRIPT
+from codecall.results.query import parse_part, read_part_json
 from codecall.results.store import ResultMeta
 
 
@@ -38,7 +39,7 @@ async def read(meta: ResultMeta, text: str, part: Mapping[str, object], max_byte
     async def give(start: int, end: int) -> str:
         return text[start:end]
 
-    return json.loads(await read_part_json(PartRequest("res", parse_part("res", part)), meta, give, max_bytes))
+    return json.loads(await read_part_json(parse_part("res", part, JAVASCRIPT), meta, give, max_bytes))
 
 
 def anything(chance: random.Random, depth: int) -> Any:
@@ -134,9 +135,9 @@ async def test_what_is_too_large_for_a_script() -> None:
 
 def test_examples_name_round_numbers() -> None:
     text = json.dumps([{"id": number, "name": "x" * 500} for number in range(3_210)])
-    example = usage_example("res", meta_of(text), text, 64 * 1024)
+    example = usage_example("res", meta_of(text), text, 64 * 1024, JAVASCRIPT)
     assert "{from: 0, count: 60})` gives the first 60 items of 3210" in example
-    example = usage_example("res", meta_of(text), text, 10**9)
+    example = usage_example("res", meta_of(text), text, 10**9, JAVASCRIPT)
     assert "{from: 0, count: 900})` gives the first 900 items of 3210" in example
 
 
@@ -151,4 +152,4 @@ def test_spans_are_bounded() -> None:
 @pytest.mark.parametrize("part", [{"page": True}, {"at": 1}, {"count": [1]}, {"x": 1}, {"at": None, "count": -1}])
 def test_parts_are_checked(part: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError):
-        parse_part("res", part)
+        parse_part("res", part, JAVASCRIPT)

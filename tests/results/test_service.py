@@ -65,8 +65,8 @@ async def value(client: Client[Any], script: str, **arguments: Any) -> Any:
     return envelope["result"]
 
 
-async def error(client: Client[Any], script: str) -> dict[str, Any]:
-    return (await execute(client, script))["error"]
+async def error(client: Client[Any], script: str, **arguments: Any) -> dict[str, Any]:
+    return (await execute(client, script, **arguments))["error"]
 
 
 async def text(client: Client[Any], uri: str) -> str:
@@ -261,6 +261,84 @@ async def test_what_a_hint_reads_fits_in_an_answer(result: str, promised: list[o
             )
 
 
+IN_STARLARK = [
+    ("'line \\n' * 20000", [8192, 20_001]),
+    ("'x' * 5000000", [15_360]),
+    ("[{'id': i, 'note': 'zoë' * 9} for i in range(3000)]", [500]),
+    ("[{'id': i, 'text': 'x' * 300000} for i in range(3)]", [2]),
+    ("['ab\\n' * 100000 for _ in range(4)]", [8192, 100_001]),
+    ("[[1] * 40000 for _ in range(3)]", [40_000]),
+    ("{'total': 5, 'a b': [{'id': i, 'note': 'zoë' * 9} for i in range(3000)]}", [500]),
+    ("{'ok': True, 'text': 'line\\n' * 50000}", [8192, 50_001]),
+    ("{'k%d' % i: i for i in range(9000)}", [100]),
+]
+
+
+@pytest.mark.parametrize(("result", "promised"), IN_STARLARK)
+async def test_what_a_hint_reads_in_starlark_fits_in_an_answer(result: str, promised: list[object]) -> None:
+    async with Client(shop(vm={"preset": "secure"}, starlark=True)) as client:
+        stored = (await execute(client, f"return {result}", language="starlark"))["largeResult"]
+        assert "A later script in Starlark reads " in stored["hint"]
+        lines = re.findall(r"`(return .*?)`", stored["hint"])
+        given = [await value(client, line, language="starlark") for line in lines]
+        assert [len(one) if isinstance(one, (str, list)) else one for one in given] == promised
+
+
+async def test_parts_are_read_in_starlark() -> None:
+    """A part that cannot be read is an error in the words of the language, which `try_call` gives as a value."""
+    asked = {
+        "at='rows', start=498": [{"id": 498}, {"id": 499}],
+        "at='rows', start=7, count=1": [{"id": 7}],
+        "at='rows', count=0": [],
+        "at='total', start=None": 500,
+        "start=-1": "`start` is -1; the least is 0",
+        "start='a'": "(known: at, start, count, page)",
+        "page=1, at='rows'": "`at`, `start` and `count` do not go with it",
+        "page=999": "there is no page 999; the last is 1",
+        "at='row'": "it has rows (500 items), total (3 characters)",
+        "at=['rows']": "go on in what it gives, get_result('HANDLE', at=\"rows\")…",
+        "count=1": "it is no array whose items can be counted",
+    }
+    async with Client(shop(starlark=True)) as client:
+        script = "return {'rows': [{'id': i} for i in range(500)], 'total': 500}"
+        handle = (await execute(client, script, language="starlark"))["largeResult"]["handle"]
+        reads = ", ".join(f"try_call(get_result, '{handle}', {part})" for part in asked)
+        answers = await value(client, f"return [{reads}]", language="starlark")
+        for (part, expected), answer in zip(asked.items(), answers, strict=True):
+            if not answer["ok"]:
+                assert answer["error"]["code"] == "INVALID_INPUT"
+                assert str(expected).replace("HANDLE", handle) in answer["error"]["message"], part
+            else:
+                assert answer["value"] == expected, part
+        for call, message in {
+            f"get_result('{handle}', first=1)": "get_result: there is no parameter first: get_result(",
+            f"get_result('{handle}', 'rows')": "get_result: a part is given by names: get_result(",
+            "get_result()": "get_result: the handle of an earlier answer is needed, as text",
+            "get_result('')": "get_result: the handle of an earlier answer is needed, as text",
+            "get_result('res_1')": "was not found",
+        }.items():
+            failed = await execute(client, f"return {call}", language="starlark")
+            assert message in failed["error"]["message"]
+        assert (failed["status"], failed["error"]["code"]) == ("tool_error", "RESULT_NOT_FOUND")
+        page = await value(client, f"return get_result('{handle}', page=1)[:9]", language="starlark")
+        assert page == '{"rows":['
+        assert await value(client, "get_result = 3\nreturn get_result", language="starlark") == 3
+
+
+async def test_a_tool_that_is_called_so_is_the_one_in_starlark() -> None:
+    server = FastMCP[Any]("jobs")
+    server.tool(lambda job: f"result of {job}", name="get_result")
+    CodeCallPlugin.init(starlark=True).install(server)
+    async with Client(server) as client:
+        assert await value(client, "return get_result(job='a')", language="starlark") == "result of a"
+
+
+async def test_where_nothing_is_kept_starlark_has_no_function_that_reads_it() -> None:
+    async with Client(shop(starlark=True, results=False)) as client:
+        failure = await error(client, "return get_result('res_1')", language="starlark")
+        assert failure["hint"] == "No results are kept here: return less."
+
+
 async def test_a_text_has_pages_only() -> None:
     async with Client(shop()) as client:
         stored = await large(client, "'é'.repeat(3) + 'x\"'.repeat(60000)")
@@ -273,7 +351,7 @@ async def test_a_text_has_pages_only() -> None:
         """
         assert await value(client, script) == 120_003
         failure = await error(client, f"await getResult('{stored['handle']}', {{ at: 'x' }})")
-        assert "read all of it and `.slice()` that, or its pages" in failure["message"]
+        assert "read all of it and take parts of that (`text.slice(0, 8000)`), or its pages" in failure["message"]
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -101,8 +101,15 @@ class CodeTool(MetaTool):
             key: {function: (entry.name, entry.input_schema) for function, entry in server.tools.items()}
             for key, server in servers.items()
         }
-        extracts = self._runtime.options.extract is not None
-        terms = partial(server_terms, parsed.code, tools, value=VALUE, extracts=extracts)
+        options = self._runtime.options
+        terms = partial(
+            server_terms,
+            parsed.code,
+            tools,
+            value=VALUE,
+            extracts=options.extract is not None,
+            results=options.results.enabled,
+        )
         many = sum(map(len, tools.values())) > CHUNK
         request = ExecuteRequest(
             parsed.code,
@@ -131,7 +138,7 @@ class CodeTool(MetaTool):
         if result.value is None and result.large is None and not result.logs and not warnings:
             what = f"The code gave no value and printed nothing: assign what it is for to `{VALUE}`, or print it."
             warnings.append(what)
-        return tool_result(answer_body(result, warnings, self), blocks=blocks)
+        return tool_result(answer_body(result, warnings), blocks=blocks)
 
 
 def _failed(result: ExecutionResult, error: CodeCallError, servers: dict[str, ToolServer]) -> ToolResult:

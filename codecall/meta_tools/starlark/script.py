@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from anyio import to_thread
@@ -59,13 +58,6 @@ _INPUT: JsonObject = {
 }
 
 
-_READ_LATER: Final = (
-    "codecall:execute, where it is offered, runs such a script. Else return less, if that does nothing twice: filter, "
-    "aggregate, take a part; or read the pages of the resource."
-)
-"""What is to be done with a kept result by who writes Starlark, which does not read it."""
-
-
 def output_schema(value: str) -> JsonObject:
     """The schema of what `answer_body` gives, with this description of the value."""
     texts = {"type": "array", "items": {"type": "string"}}
@@ -84,12 +76,11 @@ def output_schema(value: str) -> JsonObject:
     }
 
 
-def answer_body(result: ExecutionResult, warnings: Sequence[str], tool: MetaTool) -> JsonObject:
-    """What a script that ended well answers, with these warnings; `tool` is the one that ran it."""
+def answer_body(result: ExecutionResult, warnings: Sequence[str]) -> JsonObject:
+    """What a script that ended well answers, with these warnings."""
     body: JsonObject = {"result": result.value}
-    if (large := result.large) is not None:
-        hint = tool.respell(f"{large.hint} {_READ_LATER}")
-        body = {"largeResult": replace(large, hint=hint).as_dict()}
+    if result.large is not None:
+        body = {"largeResult": result.large.as_dict()}
     body |= {"logs": list(result.logs)} if result.logs else {}
     return body | ({"warnings": list(warnings)} if warnings else {})
 
@@ -188,7 +179,7 @@ class ScriptTool(MetaTool):
         result, blocks = await run_script(self._runtime, context, view, request, broker_class=ScriptBroker)
         if result.error is not None:
             return _failed(_error_text(result), result.envelope(), result.logs)
-        body = answer_body(result, result.warnings, self)
+        body = answer_body(result, result.warnings)
         answer = tool_result(
             body, blocks=[*_text_blocks("logs", result.logs), *_text_blocks("warnings", result.warnings), *blocks]
         )

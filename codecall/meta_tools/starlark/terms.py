@@ -75,7 +75,9 @@ async def terms_for(
     schemas = {name: {"inputSchema": entry.input_schema} for name, entry in tools.items()}
     code_mode = options.starlark.code_mode if options.starlark is not None else _DEFAULTS
     parallel = code_mode.parallel_max_concurrency or _DEFAULTS.parallel_max_concurrency
-    return starlark_terms(script, schemas, parallel=parallel, extracts=options.extract is not None)
+    return starlark_terms(
+        script, schemas, parallel=parallel, extracts=options.extract is not None, results=options.results.enabled
+    )
 
 
 def script_preset(preset: Preset, code_mode: CodeModeOptions) -> Preset:

@@ -28,7 +28,15 @@ from codecall.sandbox.agentscript.parser.unicode import well_formed
 from codecall.sandbox.agentscript.validator.names import AskHost
 from codecall.sandbox.starlark import amended as amended  # noqa: PLC0414 - it mends the evaluator
 from codecall.sandbox.starlark.failures import TaskFailedError, ToolFailedError, calling_offset, failure_of
-from codecall.sandbox.starlark.policy import BUILTIN_NAMES, EXTRACT, MAX_TASKS, lower_case_names
+from codecall.sandbox.starlark.policy import (
+    BUILTIN_NAMES,
+    EXTRACT,
+    GET_RESULT,
+    GET_RESULT_FORM,
+    MAX_TASKS,
+    RESULT_PARTS,
+    lower_case_names,
+)
 from codecall.sandbox.starlark.read import SCRIPT, StarlarkProgram
 from codecall.sandbox.starlark.thread import Meter, Stopped, TaskThread
 from codecall.sandbox.starlark.values import Encoder, Server, TooLarge, console_text, from_json
@@ -98,8 +106,12 @@ class StarlarkEngine:
         universal = dict(_UNIVERSAL)
         for name in ("print", "call_tool", "try_call", "parallel"):
             universal[name] = BuiltinFunction(name, getattr(self, f"_builtin_{name}"))
-        if terms.extracts:
-            universal[EXTRACT] = BuiltinFunction(EXTRACT, self._builtin_extract)
+        for name, there, ask in (
+            (EXTRACT, terms.extracts, self._extract),
+            (GET_RESULT, terms.results, self._get_result),
+        ):
+            if there:
+                universal[name] = BuiltinFunction(name, partial(self._asked, ask))
         for function in terms.functions:
             # A global of the module: every name that the script does not define is looked up there.
             self._module.globals[function.name] = BuiltinFunction(function.name, partial(self._tool, function))
@@ -196,8 +208,9 @@ class StarlarkEngine:
         return self._answered(answer)
 
     def _builtin_try_call(self, name: Any, /, *positional: Any, **arguments: Any) -> Any:
-        if isinstance(name, BuiltinFunction) and name.impl == self._builtin_extract:
-            answer = self._extract(*positional, **arguments)
+        function = name.impl if isinstance(name, BuiltinFunction) else None
+        if isinstance(function, partial) and function.func == self._asked:
+            answer = function.args[0](*positional, **arguments)
         else:
             answer = self._with_guess(self._call("try_call", self._tool_name(name), positional, arguments), name)
         value = self._answered(answer)
@@ -214,8 +227,9 @@ class StarlarkEngine:
         error["message"] = f"{error['message']}. Did you mean {' or '.join(f'`{tool}`' for tool in tools)}?"
         return wire.Answer(answer.call, ok=False, payload=json.dumps(error))
 
-    def _builtin_extract(self, *positional: Any, **arguments: Any) -> Any:
-        answer = self._extract(*positional, **arguments)
+    def _asked(self, ask: Callable[..., wire.Answer], /, *positional: Any, **arguments: Any) -> Any:
+        """What a built-in function that asks the host gives; `try_call` takes the function, too."""
+        answer = ask(*positional, **arguments)
         if not answer.ok:
             raise ToolFailedError(_message(answer), answer.call)
         return self._answered(answer)
@@ -227,6 +241,16 @@ class StarlarkEngine:
         wanted = given["type"]
         name = wanted.strip()[:MAX_SHOWN_TYPE] if isinstance(wanted, str) else "JSON Schema"
         return self._request(EXTRACT, name, given, "extract")
+
+    def _get_result(self, handle: Any = None, /, *positional: Any, **part: Any) -> wire.Answer:
+        if not isinstance(handle, str) or not 0 < len(handle) <= wire.MAX_URI_LENGTH:
+            raise EvalError(f"get_result: the handle of an earlier answer is needed, as text: {GET_RESULT_FORM}")
+        unknown = next((name for name in part if name not in RESULT_PARTS), None)
+        if positional or unknown is not None:
+            what = f"there is no parameter {unknown}" if unknown else "a part is given by names"
+            raise EvalError(f"get_result: {what}: {GET_RESULT_FORM}, or page=1")
+        given = {"from" if name == "start" else name: value for name, value in part.items() if value is not None}
+        return self._request(GET_RESULT, handle, given, "result")
 
     def _tool_name(self, tool: Any) -> Any:
         """The name of a tool that is given as its function; anything else as it is."""
@@ -258,7 +282,7 @@ class StarlarkEngine:
         return self._request(what, name, arguments, "tool")
 
     def _request(
-        self, what: str, name: str, arguments: dict[str, Any], kind: Literal["tool", "extract"]
+        self, what: str, name: str, arguments: dict[str, Any], kind: Literal["tool", "extract", "result"]
     ) -> wire.Answer:
         """Ask the host, and let other tasks run until its answer is there."""
         if self._made >= self.limits.max_tool_calls:

@@ -72,6 +72,27 @@ ALL_DATA: Final = frozenset({"data", "context", "codecallContext", "params", "ar
 EXTRACT: Final = "extract"
 """A name that scripts have where a model may read values for them, unless a tool or a variable has it."""
 
+GET_RESULT: Final = "get_result"
+"""A name that scripts have where large results are kept, unless a tool or a variable has it."""
+
+GET_RESULT_FORM: Final = 'get_result("res_…", at="rows", start=0, count=500)'
+"""How it is called."""
+
+RESULT_PARTS: Final = ("at", "start", "count", "page")
+"""The parameters of it that name a part."""
+
+
+def builtin_names(*, console: bool, extracts: bool, results: bool) -> frozenset[str]:
+    """The names that a script has by itself.
+
+    Args:
+        console: whether it may print.
+        extracts: whether a model may read values for it.
+        results: whether large results are kept.
+    """
+    optional = {"print": console, EXTRACT: extracts, GET_RESULT: results}
+    return frozenset(name for name in BUILTIN_NAMES | optional.keys() if optional.get(name, True))
+
 
 FIXED: Final = (
     'def fixed(x, n): a = int(abs(x) * (1 << 100)) * int("1" + "0" * n); '
@@ -187,8 +208,8 @@ FOREIGN_NAMES: Final = (
     Foreign("urllib", 'The outside is reached by tools: call_tool("name", key=value).', "urllib.parse"),
     Foreign("fetch", 'The outside is reached by tools: call_tool("name", key=value).', "fetch(1)"),
     Foreign("tools", 'Call a tool by its name, name(key=value), or call_tool("any-name", key=value).', "tools.x()"),
-    Foreign("getResult", "Kept results are read by scripts in JavaScript.", 'getResult("x")'),
-    Foreign("get_result", "Kept results are read by scripts in JavaScript.", 'get_result("x")'),
+    Foreign("getResult", f"What an earlier answer kept is read with {GET_RESULT_FORM}.", 'getResult("x")'),
+    Foreign("get_result", "No results are kept here: return less.", 'get_result("x")'),
     Foreign("readResource", "Resources are read by scripts in JavaScript.", 'readResource("x")'),
     Foreign("getPrompt", "Prompts are had by scripts in JavaScript.", 'getPrompt("x")'),
     Foreign("JSON", "Use json.decode(text) and json.encode(value).", 'JSON.parse("1")'),

@@ -25,12 +25,12 @@ from codecall.sandbox.starlark.mistakes import syntax_hint
 from codecall.sandbox.starlark.policy import (
     ALL_DATA,
     BUILTIN_NAMES,
-    EXTRACT,
     FOREIGN_NAMES,
     FOREIGN_WORDS,
     MAX_NESTING,
     NAME,
     TYPES,
+    builtin_names,
     function_name,
     lower_case_names,
 )
@@ -112,8 +112,8 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
         raise invalid_script(text, violations[:MAX_FINDINGS])
     discarded_value_line = _discarded_value_line(file.statements, lines) if not terms.value else None
     file.statements = [_wrapped(_with_value(file.statements, terms.value, len(text)), data, len(text))]
-    builtins = BUILTIN_NAMES if start.limits.allow_console else BUILTIN_NAMES - {"print"}
-    resolve(file, lexer.locs, universal=builtins | {EXTRACT} if terms.extracts else builtins)
+    builtins = builtin_names(console=start.limits.allow_console, extracts=terms.extracts, results=terms.results)
+    resolve(file, lexer.locs, universal=builtins)
     if errors := cast("list[StarlarkError]", file.errors):  # pyright: ignore[reportUnknownMemberType]
         raise invalid_script(text, _syntax_violations(text, lines, errors))
     own = {node.name for node, _ in nodes if isinstance(node, ast.Identifier) and _is_own(node)}

@@ -338,6 +338,7 @@ FORMULAS = (
 )
 
 ADVICE = {
+    "getResult",
     *(
         "input",
         "exit",
