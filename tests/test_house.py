@@ -75,7 +75,7 @@ LEAVES = (
     f"errors envelopes option_base options presets concurrency files key_value quota namespaces similarity {POLICY}"
 )
 SHARED = f"{LEAVES} redaction jsonio schema globs identity fastmcp_errors sandbox.clock sandbox.interfaces"
-LANGUAGE = f"sandbox.agentscript {WIRE} schema.partial"
+LANGUAGE = f"sandbox.agentscript sandbox.lines {WIRE} schema.partial"
 ENCLAVE = "sandbox.enclave"
 MCP = "fastmcp mcp mcp_types"
 
@@ -107,10 +107,11 @@ HOUSE = {
     "identity": Row("fastmcp_errors", "fastmcp mcp_types"),
     "fastmcp_errors": Row("options redaction", f"{MCP} pydantic"),
     # The sandbox: the language and the worker know the wire; the host never knows an engine.
+    "sandbox.lines": Row(""),
     "sandbox.languages": Row(f"errors {WIRE} {POLICY} sandbox.starlark.policy"),
     "sandbox.starlark.policy": Row(""),
     "sandbox": Row(f"{SHARED} {WIRE} {STARLARK} sandbox.host", "anyio msgspec"),
-    "sandbox.host": Row(f"{SHARED} {WIRE} sandbox.starlark.policy", "anyio msgspec"),
+    "sandbox.host": Row(f"{SHARED} {WIRE} sandbox.lines sandbox.starlark.policy", "anyio msgspec"),
     "sandbox.worker": Row(f"{LANGUAGE} sandbox.starlark", "landlock pyseccomp"),
     "sandbox.agentscript": Row(LANGUAGE, "msgspec"),
     "sandbox.agentscript.parser": Row(LANGUAGE, "esprima"),

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from codecall.errors import CodeCallError
+from codecall.sandbox.lines import LineTable
 
 if TYPE_CHECKING:
     from codecall.gateway.config.options import GatewayOptions
@@ -346,13 +347,11 @@ def _value(node: Any) -> object:
 def _in_starlark(script: str) -> Iterator[Literal]:
     # What Starlark shares with Python: its expressions.
     tree = ast.parse(script)
-    starts = [0]
-    for line in script.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-    lines = script.splitlines()
+    lines = LineTable(script)
 
     def offset(line: int, column: int) -> int:
-        return starts[line - 1] + len(lines[line - 1].encode()[:column].decode())
+        """`ast` counts columns in bytes."""
+        return lines.offset(line, 1) + len(lines.text(line).encode()[:column].decode())
 
     names = {
         id(node.args[0])

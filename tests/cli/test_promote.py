@@ -166,6 +166,14 @@ def test_what_cannot_be_promoted(cli: CommandLine, script: str, words: tuple[str
     assert not (cli.folder / "x.js").exists()
 
 
+@pytest.mark.parametrize("character", ["\u2028", "\x85", "\f", "\x1c"])
+def test_only_line_feeds_and_carriage_returns_end_lines_of_starlark(character: str):
+    script = f"note='first{character}second ü'\r\nreturn call_tool('t', limit=50)"
+    text, literals = with_parameters(script, read_parameters(["n=50"]), starlark=True)
+    assert text == script.replace("50", "n")
+    assert literals["n"].replaced == ("2:29",)
+
+
 PAGES = """const all = [];
 for (let i = 0; i < 5; i++) { all.push(await pages({ from: i, limit: 5 })) }
 return all.concat([5, -5]);"""
