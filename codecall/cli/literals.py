@@ -162,19 +162,20 @@ class _Lines:
     """
 
     def __init__(self, script: str, first_line: int) -> None:
-        self._script = script
+        self._lines = LineTable(script)
         self._first = first_line
 
     def place(self, literal: Literal) -> str:
         """Line and column."""
-        before = self._script[: literal.start]
-        return f"{before.count(chr(10)) + self._first}:{len(before) - before.rfind(chr(10))}"
+        line, column = self._lines.position(literal.start)
+        return f"{line - 1 + self._first}:{column}"
 
     def excerpt(self, literal: Literal) -> str:
         """What stands around it in its line."""
-        start = max(self._script.rfind("\n", 0, literal.start) + 1, literal.start - 24)
-        text = self._script[start : literal.start + 24].partition("\n")[0] if literal.end - literal.start < 24 else ""
-        return (text or self._script[start : literal.end].partition("\n")[0][:60]).strip()
+        line, column = self._lines.position(literal.start)
+        start, length = max(column - 1 - 24, 0), literal.end - literal.start
+        end = column - 1 + 24 if length < 24 else min(column - 1 + length, start + 60)
+        return self._lines.text(line)[start:end].strip()
 
 
 def _canonical(value: object) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 from codecall.cli.output import escape_unprintable, format_duration, one_line
 from codecall.errors import CodeCallError
 from codecall.files import write_private_file
-from codecall.sandbox.host.outcomes import LineIndex
+from codecall.sandbox.lines import LineTable
 from codecall.traces.model import Trace
 from codecall.traces.page import render
 
@@ -65,7 +65,7 @@ def source_excerpt(script: str, line: int, column: int) -> Text:
         line: The number of the line, from 1.
         column: The column in characters, from 1.
     """
-    text, at = LineIndex(script).text(line), column - 1
+    text, at = LineTable(script).text(line), column - 1
     if not text.strip():
         return Text()
     start = max(0, min(at - EXCERPT // 2, len(text) - EXCERPT))

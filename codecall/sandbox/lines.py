@@ -1,13 +1,14 @@
 """The lines of a text: from offsets to lines and columns and back, and the text of a line.
 
-A line ends at a line feed, a carriage return, or both: not at the other characters at which `str.splitlines` splits. The
-engine and the parser end lines at line feeds; a lone carriage return, which ends one here, is refused by them.
+A line ends at a line feed, a carriage return, or both: not at the other characters at which `str.splitlines` splits.
+The engine and the parser end lines at line feeds; they refuse a lone carriage return, which ends one here.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -67,6 +68,10 @@ class LineTable:
         if not 1 <= line <= len(self):
             return ""
         return self.source[self._starts[line - 1] : self._ends[line - 1][0] if line < len(self) else None]
+
+    def texts(self) -> Iterator[str]:
+        """All lines, in order, without their ends."""
+        return map(self.text, range(1, len(self) + 1))
 
     def excerpt(self, line: int, column: int) -> str | None:
         """The line of a position without the blanks around it; None when there is no such line, or nothing in it."""

@@ -23,13 +23,14 @@ from typing import Final, cast
 from coverage.plugin import CoveragePlugin, FileReporter
 from coverage.plugin_support import Plugins
 
-from codecall.sandbox.agentscript.checked import InvalidScript, LineTable
+from codecall.sandbox.agentscript.checked import InvalidScript
 from codecall.sandbox.agentscript.instrument import runnable_lines
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import LOOP_TYPES, PREFIX_LENGTH, children, parse
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_script
 from codecall.sandbox.agentscript.validator.names import NamespaceInfo
+from codecall.sandbox.lines import LineTable
 from codecall.testing.scripts.parser import ScriptFileError, parse_programs
 
 PROGRAMS_SUFFIX: Final = ".script.js"

@@ -11,6 +11,7 @@ import pytest
 from codecall.envelopes import ExecutionResult, JsonObject, Stats
 from codecall.errors import NOT_FOUND, CodeCallError, IllegalAccess, Location, Status, ToolCallError
 from codecall.errors.hints import DEFAULT_HINTS
+from codecall.sandbox.lines import LineTable
 from codecall.similarity import nearest
 from codecall.testing.calls import Calls, abbreviate
 
@@ -200,7 +201,7 @@ def namespace_lines(error: CodeCallError, source: str) -> list[str]:
     location = error_location(error)
     if location is None or not isinstance(error, IllegalAccess) or error.kind != "DisallowedGlobal":
         return []
-    line = "".join(_line_of(source, location.line))
+    line = LineTable(source).text(location.line)
     member = _MEMBER.match(line, location.column - 1)
     if member is None:
         return []
@@ -208,21 +209,15 @@ def namespace_lines(error: CodeCallError, source: str) -> list[str]:
     return [f"  if {name} is a namespace of tools, declare one of them, such as {name}:{tool}"]
 
 
-def _line_of(source: str, number: int) -> list[str]:
-    """The line of that number; empty when there is none."""
-    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    return lines[number - 1 : number] if number > 0 else []
-
-
 def place_lines(location: Location | None, name: str, source: str) -> list[str]:
     """The line of the script that an error is about, with a mark below the column."""
     if location is None:
         return []
     place = f"  at {name}:{location.line}:{location.column}"
-    lines = _line_of(source, location.line)
-    if not lines:
+    lines = LineTable(source)
+    if not 1 <= location.line <= len(lines):
         return [place]
-    text = lines[0]
+    text = lines.text(location.line)
     start = max(0, location.column - 1 - _MAX_LINE // 2)
     excerpt = ("…" if start else "") + text[start : start + _MAX_LINE] + ("…" if text[start + _MAX_LINE :] else "")
     start -= bool(start)

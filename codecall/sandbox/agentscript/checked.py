@@ -5,57 +5,18 @@ Offsets and positions always refer to the script as sent, in characters.
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 from codecall.sandbox.agentscript.parser.unicode import well_formed
 from codecall.sandbox.agentscript.policy import FindingKind
-
-Position: TypeAlias = tuple[int, int]
-"""Line and column, both from 1. A column counts characters (code points; a tab is one)."""
+from codecall.sandbox.lines import LineTable, Position  # noqa: F401 - `diagnosis` imports it from here
 
 MAX_FINDINGS: Final = 100
 """Most findings one refusal carries; the first ones in the script. Keeps a refusal readable and its frame small."""
 
 FindingCode = Literal["SYNTAX_ERROR", "VALIDATION_ERROR", "SELF_REFERENCE_BLOCKED"]
-
-_LINE_END = re.compile(r"\r\n|\n|\r")
-
-
-class LineTable:
-    """The lines of a text: from offsets to positions, and back.
-
-    The engine and the parser end lines at line feeds; a lone carriage return, which ends one here, is refused.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._length = len(text)
-        self._starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
-
-    def __len__(self) -> int:
-        """The number of lines."""
-        return len(self._starts)
-
-    def line(self, offset: int) -> int:
-        """The line, from 1, of the character at `offset`."""
-        return bisect_right(self._starts, offset)
-
-    def position(self, offset: int) -> Position:
-        """The line and column of the character at `offset`."""
-        line = self.line(offset)
-        return line, offset - self._starts[line - 1] + 1
-
-    def offset(self, line: int, column: int) -> int:
-        """The offset of a position."""
-        return self._starts[line - 1] + column - 1
-
-    def end(self, line: int) -> int:
-        """The offset of the line feed at the end of a line, or of the end of the text."""
-        return self._starts[line] - 1 if line < len(self._starts) else self._length
-
 
 ScriptForm = Literal["statements", "expression", "function"]
 

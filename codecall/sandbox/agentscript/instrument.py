@@ -29,15 +29,14 @@ from codecall.sandbox.agentscript.checked import (
     CatchSite,
     CheckedScript,
     FunctionSite,
-    LineTable,
     LoopSite,
-    Position,
     ScriptEnding,
     ScriptForm,
     StatementSite,
 )
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import LOOP_TYPES, PREFIX_LENGTH, children
+from codecall.sandbox.lines import LineTable, Position
 
 _NOT_EXECUTED: Final = frozenset({"BlockStatement", "EmptyStatement", "FunctionDeclaration"})
 

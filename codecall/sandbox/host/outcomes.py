@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import traceback
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -29,6 +27,7 @@ from codecall.jsonio.check import check_json
 from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decode_json, utf8_length
 from codecall.redaction.clean import escape_invisible
 from codecall.sandbox import wire
+from codecall.sandbox.lines import LineTable
 
 MAX_WARNINGS: Final = 50
 """Most warnings of one script; a last one says how many more there were."""
@@ -36,11 +35,6 @@ MAX_WARNINGS: Final = 50
 MAX_ERROR_NAME: Final = 200
 """Longest name of a thrown error, in characters; more is cut with a mark."""
 
-MAX_EXCERPT: Final = 160
-"""Most characters of a line in an excerpt, marks not counted. Longer lines are cut around the place."""
-
-_MARK: Final = "…"
-_LINE_END: Final = re.compile(r"\r\n|\n|\r")
 
 logger = logging.getLogger("codecall")
 
@@ -127,7 +121,7 @@ def limit_warnings(done: wire.Done) -> tuple[str, ...]:
 
 
 def error_from_failure(
-    failure: wire.Failure, tool_errors: Mapping[int, ToolCallError], lines: LineIndex
+    failure: wire.Failure, tool_errors: Mapping[int, ToolCallError], lines: LineTable
 ) -> CodeCallError:
     """The error of a script that failed.
 
@@ -138,7 +132,7 @@ def error_from_failure(
         MessageValidationError: the failure contradicts itself, names a place outside the script, or a call that did
             not fail.
     """
-    location = _location(failure, lines.script)
+    location = _location(failure, lines.source)
     # Their length is bounded where they are cleaned.
     message, hint = failure.message, failure.hint
     error: CodeCallError
@@ -168,7 +162,7 @@ def error_from_failure(
         case _:
             error = LimitExceeded(message, code=failure.code, hint=hint)
     if location is not None:
-        error.location, error.excerpt = location, lines.excerpt(location)
+        error.location, error.excerpt = location, excerpt_at(location, lines)
     return error
 
 
@@ -219,51 +213,15 @@ def unexpected_error(name: str, failure: Exception, called: CallKind = "tool") -
 # -------------------------------------------------------------------------------------------- places in a script
 
 
-class LineIndex:
-    """The lines of one script: from an offset to its line and column, and from there to an excerpt.
+def excerpt_at(location: Location, lines: LineTable) -> str | None:
+    """The line at `location`, with invisible characters as escapes; None when there is no such line, or nothing in it.
 
     Args:
-        script: The script as it was sent, never what a worker says of it.
+        location: The place.
+        lines: The script as it was sent, never what a worker says of it.
     """
-
-    def __init__(self, script: str) -> None:
-        self.script = script
-        self._bounds: list[tuple[int, int]] = []
-        """Where the text of each line begins and ends; filled when first needed."""
-
-    def location(self, offset: int) -> Location | None:
-        """The line and column of the character at `offset`, from 0; None if the script has none there."""
-        if not 0 <= offset <= len(self.script):
-            return None
-        line = bisect_right(self._lines(), offset, key=lambda bounds: bounds[0])
-        return Location(line, offset - self._bounds[line - 1][0] + 1)
-
-    def text(self, line: int) -> str:
-        """The line of that number, from 1, without its end; empty if there is none."""
-        if not 1 <= line <= len(self._lines()):
-            return ""
-        start, end = self._bounds[line - 1]
-        return self.script[start:end]
-
-    def excerpt(self, location: Location) -> str | None:
-        """The line at `location` without the blanks around it, with invisible characters as escapes; None when there
-        is no such line, or nothing in it."""
-        line = self.text(location.line)
-        if not (text := line.strip()):
-            return None
-        # Of a line that is too long: what is before the place, and twice as much of what is behind it.
-        place = max(0, location.column - 1 - (len(line) - len(line.lstrip())))
-        start = max(0, min(place - MAX_EXCERPT // 3, len(text) - MAX_EXCERPT))
-        end = start + MAX_EXCERPT
-        before = _MARK if start > 0 else ""
-        return f"{before}{escape_invisible(text[start:end])}{_MARK if end < len(text) else ''}"
-
-    def _lines(self) -> list[tuple[int, int]]:
-        if not self._bounds:
-            ends = [*_LINE_END.finditer(self.script)]
-            starts = [0, *(end.end() for end in ends)]
-            self._bounds = [*zip(starts, (*(end.start() for end in ends), len(self.script)), strict=True)]
-        return self._bounds
+    excerpt = lines.excerpt(location.line, location.column)
+    return None if excerpt is None else escape_invisible(excerpt)
 
 
 class LineCoverage:

@@ -23,8 +23,9 @@ from codecall.errors.hints import add_default_hint
 from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decode_json, encode_json
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_SCRIPT_BYTES, is_meta_tool
-from codecall.sandbox.host.outcomes import LineIndex, error_from_failure, unexpected_error
+from codecall.sandbox.host.outcomes import error_from_failure, excerpt_at, unexpected_error
 from codecall.sandbox.interfaces import ForeseenCall, ToolBroker
+from codecall.sandbox.lines import LineTable
 from codecall.schema.partial import MAX_NESTING, PartialInput, PartialInputError, PreflightError, has_unknowns
 
 MAX_OTHERS: Final = 3
@@ -75,7 +76,7 @@ class Preflight:
     def __init__(self, broker: ToolBroker, start: wire.Start) -> None:
         self._broker = broker
         self._limits = start.limits
-        self.lines = LineIndex(start.script)
+        self.lines = LineTable(start.script)
         """The lines of the script."""
         self.errors: list[ToolCallError] = []
         """The calls that cannot succeed, in the script's order."""
@@ -117,7 +118,7 @@ class Preflight:
             return None
         first, *others = self.errors
         if first.location is not None:
-            first.excerpt = self.lines.excerpt(first.location)
+            first.excerpt = excerpt_at(first.location, self.lines)
         more = ""
         if others:
             names = [f"line {error.location.line} ('{error.tool_name}')" for error in others if error.location]
@@ -152,10 +153,9 @@ class Preflight:
         Raises:
             MessageValidationError: the script has none there.
         """
-        location = self.lines.location(offset)
-        if location is None:
+        if not 0 <= offset <= len(self.lines.source):
             raise MessageValidationError("The worker names a place that is not in the script")
-        return location
+        return Location(*self.lines.position(offset))
 
     async def _arguments(self, site: wire.Site) -> PartialInput | None:
         """What is known of a call's input; None where that is nothing."""
@@ -283,7 +283,7 @@ async def dry_run_report(text: str, start: wire.Start, preflight: Preflight, bro
     if any(more.values()):
         manifest["more"] = more
     limits = {name: getattr(start.limits, field) for name, field in _LIMITS.items()}
-    manifest |= {"size": _size(start.script), "limits": limits}
+    manifest |= {"size": _size(preflight.lines), "limits": limits}
     return {"valid": not findings, "findings": findings, "manifest": manifest}
 
 
@@ -327,7 +327,7 @@ def _place(location: Location) -> JsonObject:
     return {"line": location.line, "column": location.column}
 
 
-def _refusal(finding: wire.WireFinding, lines: LineIndex) -> CodeCallError:
+def _refusal(finding: wire.WireFinding, lines: LineTable) -> CodeCallError:
     failure = wire.Failure(
         status="syntax_error" if finding.code == "SYNTAX_ERROR" else "illegal_access",
         code=finding.code,
@@ -340,21 +340,21 @@ def _refusal(finding: wire.WireFinding, lines: LineIndex) -> CodeCallError:
     return error_from_failure(failure, {}, lines)
 
 
-def _finding(error: CodeCallError, lines: LineIndex) -> JsonObject:
+def _finding(error: CodeCallError, lines: LineTable) -> JsonObject:
     if error.location is not None and error.excerpt is None:
-        error.excerpt = lines.excerpt(error.location)
+        error.excerpt = excerpt_at(error.location, lines)
     add_default_hint(error)
     body = error.as_dict()
     return {key: body[key] for key in ("code", "kind", "toolName", "message", "location", "hint") if key in body}
 
 
-def _size(script: str) -> JsonObject:
-    lines = script.splitlines() or [""]
+def _size(lines: LineTable) -> JsonObject:
+    lengths = [*map(len, lines.texts())]
     return {
-        "bytes": len(script.encode()),
+        "bytes": len(lines.source.encode()),
         "maxBytes": MAX_SCRIPT_BYTES,
-        "lines": len(lines),
-        "longestLine": max(map(len, lines)),
+        "lines": len(lengths) - (len(lengths) > 1 and not lengths[-1]),  # nothing after a last line end is no line
+        "longestLine": max(lengths),
         "maxLineLength": MAX_LINE_LENGTH,
     }
 

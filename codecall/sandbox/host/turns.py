@@ -32,7 +32,6 @@ from codecall.sandbox import wire
 from codecall.sandbox.host.dispatch import CallDispatcher, ConcurrentCalls
 from codecall.sandbox.host.outcomes import (
     LineCoverage,
-    LineIndex,
     RawResult,
     check_large_result,
     decode_result,
@@ -44,6 +43,7 @@ from codecall.sandbox.host.preflight import Preflight, QuestionHandler, dry_run_
 from codecall.sandbox.host.process import WorkerProcess
 from codecall.sandbox.host.references import NO_REFERENCES, ReferenceLimits, resolve_result
 from codecall.sandbox.interfaces import BLOCK_REFERENCE, NO_HOOKS, ResultPlace, RunHooks, ToolBroker
+from codecall.sandbox.lines import LineTable
 from codecall.sandbox.starlark import policy as starlark
 
 WATCHDOG_GRACE_MS = 150
@@ -348,13 +348,13 @@ class ScriptRun:
         value = await dry_run_report(raw_result(message, self.limits).text, start, preflight, self.broker)
         return ExecutionResult("ok", value=value, stats=self.stats(), calls=self.calls())
 
-    async def _finish(self, done: wire.Done, lines: LineIndex) -> ExecutionResult:
+    async def _finish(self, done: wire.Done, lines: LineTable) -> ExecutionResult:
         if not done.reusable:
             self.worker.retired = True
         if done.failure is not None:
             failure, dispatcher = done.failure, self.dispatcher
             if failure.call in dispatcher.errors and not self._starlark:
-                failure = msgspec.structs.replace(failure, call=dispatcher.first_failure(failure.call, lines.script))
+                failure = msgspec.structs.replace(failure, call=dispatcher.first_failure(failure.call, lines.source))
             return self.failed(error_from_failure(failure, dispatcher.errors, lines), failure.call)
         value: object = None
         try:

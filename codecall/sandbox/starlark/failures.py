@@ -12,8 +12,8 @@ from typing import Final, cast
 from starlark.eval.errors import EvalError
 from starlark.eval.values import Dict, StarlarkList
 
-from codecall.sandbox.agentscript.checked import LineTable
 from codecall.sandbox.agentscript.parser.unicode import DECEIVES_IN_CODE, well_formed
+from codecall.sandbox.lines import LineTable
 from codecall.sandbox.starlark.mistakes import evaluation_hint
 from codecall.sandbox.wire import Failure
 

@@ -17,10 +17,11 @@ from starlark.syntax.errors import SyntaxError as StarlarkError
 from starlark.syntax.resolver import Binding, Scope
 
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.checked import MAX_FINDINGS, LineTable, Violation, invalid_script
+from codecall.sandbox.agentscript.checked import MAX_FINDINGS, Violation, invalid_script
 from codecall.sandbox.agentscript.parser.parse import prescan
 from codecall.sandbox.agentscript.validate import without_fence
 from codecall.sandbox.agentscript.validator.names import AskHost
+from codecall.sandbox.lines import LineTable
 from codecall.sandbox.starlark.mistakes import syntax_hint
 from codecall.sandbox.starlark.policy import (
     ALL_DATA,
@@ -107,8 +108,7 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
     if errors:
         raise invalid_script(text, _syntax_violations(text, lines, errors))
     nodes = list(_walk(file.statements))
-    violations = [violation for node, depth in nodes if (violation := _structure(node, depth)) is not None]
-    if violations:
+    if violations := [found for node, depth in nodes if (found := _structure(node, depth)) is not None]:
         raise invalid_script(text, violations[:MAX_FINDINGS])
     discarded_value_line = _discarded_value_line(file.statements, lines) if not terms.value else None
     file.statements = [_wrapped(_with_value(file.statements, terms.value, len(text)), data, len(text))]

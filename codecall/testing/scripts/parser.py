@@ -43,6 +43,7 @@ from codecall.errors import CallKind
 from codecall.presets import PRESET_NAMES
 from codecall.sandbox.agentscript.checked import FindingCode
 from codecall.sandbox.agentscript.policy import FindingKind
+from codecall.sandbox.lines import LineTable
 from codecall.testing.scripts.programs import ExpectedFinding, Failure, Program, ProgramStub, Refusal, Value
 from codecall.testing.stubs.answers import CODES
 
@@ -61,9 +62,6 @@ _SETTINGS: Final = ("preset", "hint", "context", "allowed")
 _STUBS: Final = ("tool", "resource", "prompt", "result", "extract")
 
 _KNOWN: Final = ", ".join([*(f"`{name}:`" for name in _SETTINGS), *(f"`{name}:` or `{name}?:`" for name in _STUBS)])
-
-# Lines end as the guard counts them
-_LINE_END = re.compile(r"\r\n|\n|\r")
 
 _SEPARATOR = re.compile(r"---(?:\s+(.*?))?\s*")
 
@@ -96,7 +94,7 @@ def read_programs(path: str | os.PathLike[str]) -> list[Program]:
     try:
         text = Path(name).read_bytes().decode("utf-8")
     except UnicodeDecodeError as failure:
-        line = len(_LINE_END.findall(failure.object[: failure.start].decode("utf-8"))) + 1
+        line = len(LineTable(failure.object[: failure.start].decode("utf-8")))
         raise ScriptFileError(name, line, "not UTF-8") from None
     return parse_programs(text, name)
 
@@ -126,15 +124,14 @@ def parse_programs(text: str, path: str = "<programs>") -> list[Program]:
 
 def _sections(text: str, path: str) -> Iterator[tuple[int, str | None, str]]:
     """Yield line, title and text of each program; before them what stands above the first, without a title."""
-    starts = [0, *(end.end() for end in _LINE_END.finditer(text))]
-    ends = [*(end.start() for end in _LINE_END.finditer(text)), len(text)]
+    lines = LineTable(text)
     current: tuple[int, str, int] | None = None
-    for number, (start, end) in enumerate(zip(starts, ends, strict=True), 1):
-        line = text[start:end]
+    for number, line in enumerate(lines.texts(), 1):
         separator = _SEPARATOR.fullmatch(line)
         if separator is not None:
+            start = lines.offset(number, 1)
             yield (0, None, text[:start]) if current is None else (current[0], current[1], text[current[2] : start])
-            following = starts[number] if number < len(starts) else len(text)
+            following = lines.offset(number + 1, 1) if number < len(lines) else len(text)
             current = (number, separator[1] or f"line {number}", following)
         elif current is None and line.strip() and not line.startswith("//"):
             raise ScriptFileError(path, number, "before the first `--- title` there are only `//` comments")
@@ -161,7 +158,7 @@ class _ProgramParser:
 
     def head(self, source: str) -> None:
         """Parse what stands above the first program."""
-        for number, line in enumerate(_LINE_END.split(source), 1):
+        for number, line in enumerate(LineTable(source).texts(), 1):
             directive = _DIRECTIVE.match(line)
             if directive is not None and directive[1] == "@":
                 self.setting(number, self.text_of(number, "@", directive[2]))
@@ -171,7 +168,7 @@ class _ProgramParser:
         source = source.rstrip(" \t\r\n")
         if not source:
             self.fail(0, "the program is empty")
-        for number, line in enumerate(_LINE_END.split(source), 1):
+        for number, line in enumerate(LineTable(source).texts(), 1):
             self.line(number, line)
         if self.findings and self.end is not None:
             self.fail(0, "a program is refused (`//!`) or it runs (`//=`, `//~`), not both")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from codecall.errors import Location
 from codecall.sandbox.enclave import Enclave
-from codecall.sandbox.host.outcomes import MAX_EXCERPT, LineIndex
+from codecall.sandbox.host.outcomes import excerpt_at
+from codecall.sandbox.lines import MAX_EXCERPT, LineTable
 
 
 @pytest.mark.parametrize(
@@ -33,32 +34,17 @@ from codecall.sandbox.host.outcomes import MAX_EXCERPT, LineIndex
     ],
 )
 def test_excerpt(script: str, place: tuple[int, int], text: str | None) -> None:
-    assert LineIndex(script).excerpt(Location(*place)) == text
+    assert excerpt_at(Location(*place), LineTable(script)) == text
 
 
 @given(st.text(max_size=400), st.integers(1, 12), st.integers(1, 500))
 def test_an_excerpt_is_a_part_of_that_line_and_short(script: str, line: int, column: int) -> None:
-    excerpt = LineIndex(script).excerpt(Location(line, column))
+    excerpt = excerpt_at(Location(line, column), LineTable(script))
     if excerpt is not None:
         plain = excerpt.strip("…")
         assert len(plain) <= MAX_EXCERPT * len("\\u{10FFFF}")
         if "\\" not in plain and "\t" not in script:
             assert plain in script
-
-
-@given(st.text(alphabet="a\n\r\u2028", max_size=40))
-def test_every_offset_of_a_script_has_a_place(script: str) -> None:
-    lines = LineIndex(script)
-    for offset in range(len(script) + 1):
-        before = (
-            script[:offset].replace("\r\n", "\n") if script[offset - 1 : offset + 1] != "\r\n" else script[: offset - 1]
-        )
-        rows = before.replace("\r", "\n").split("\n")
-        place = lines.location(offset)
-        assert place is not None
-        if script[offset - 1 : offset + 1] != "\r\n":
-            assert place == Location(len(rows), len(rows[-1]) + 1)
-    assert lines.location(-1) is lines.location(len(script) + 1) is None
 
 
 PLACES = [

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from codecall.sandbox.agentscript.checked import LineTable
+from codecall.sandbox.lines import LineTable
 
 ESCAPED_LINES: Final = (
     r"`\n` stands in the script as two characters where a line should end: it was escaped twice. Send real line ends, "

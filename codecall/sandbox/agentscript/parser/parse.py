@@ -12,12 +12,13 @@ import sys
 from collections.abc import Iterator
 from typing import Final, cast
 
-from codecall.sandbox.agentscript.checked import LineTable, Violation, invalid_script
+from codecall.sandbox.agentscript.checked import Violation, invalid_script
 from codecall.sandbox.agentscript.foreign_words import line_hint, message_hint
 from codecall.sandbox.agentscript.parser.esprima import Node, NotParseable, QuickParser, parse_program
 from codecall.sandbox.agentscript.parser.tokens import UnsafeText
 from codecall.sandbox.agentscript.parser.unicode import BIDI, SEPARATOR, SURROGATE, code_point
 from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_SCRIPT_BYTES, SOURCE
+from codecall.sandbox.lines import LineTable
 
 PREFIX: Final = "async()=>{"
 PREFIX_LENGTH: Final = len(PREFIX)
