@@ -9,7 +9,7 @@
                       failed ──a call──▶ starting
 
 The first try after a crash is made at once. From then on, and after a start that failed, it waits 1, 2, 4 … 60 seconds,
-until a call has been answered. A call that was sent is never sent again: change it has done is not known.
+until a call has been answered. A call that was sent is never sent again: what it has done is not known.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ class Health:
     last_error: str | None
     """Why it last failed; None: it has not."""
     stderr: tuple[str, ...]
-    """The last lines it wrote to stderr, without paths and change looks like credentials. They are for an operator."""
+    """The last lines it wrote to stderr, without paths and what looks like credentials. They are for an operator."""
 
 
 @dataclass
 class _Slot:
-    """The connection of one client, or of all, and change is known of its failures."""
+    """The connection of one client, or of all, and what is known of its failures."""
 
     connection: UpstreamConnection | None = None
     failures: int = 0
@@ -92,7 +92,7 @@ class _Slot:
 
 
 class Backend:
-    """One server behind the gateway. Use it as an async context manager: change runs ends with it.
+    """One server behind the gateway. Use it as an async context manager: what runs ends with it.
 
     Args:
         name: its namespace.
