@@ -24,6 +24,12 @@ COLLECT_EVERY_S = 5.0
 ENVIRONMENT_KEY = pytest.StashKey[dict[str, str]]()
 """The variables that matter when Python and its modules are loaded, before the first test."""
 
+ON_REQUEST = {
+    "fuzz": "it runs random scripts for minutes",
+    "embedding": "it needs the weights of a real model",
+}
+"""Markers of the tests that run only where `-m` names the marker, each with the reason."""
+
 LAST_COLLECTION_KEY = pytest.StashKey[float]()
 """Processor time at the last full collection."""
 
@@ -42,6 +48,15 @@ def pytest_configure() -> None:
     gc.disable()
     settings.register_profile("any machine", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]))
     settings.load_profile("any machine")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tests of `ON_REQUEST` out of runs that do not name their marker."""
+    left_out = [marker for marker in ON_REQUEST if marker not in str(config.option.markexpr)]
+    deselected = [item for item in items if any(item.get_closest_marker(marker) for marker in left_out)]
+    if deselected:
+        config.hook.pytest_deselected(items=deselected)
+        items[:] = [item for item in items if item not in deselected]
 
 
 @pytest.hookimpl(trylast=True)

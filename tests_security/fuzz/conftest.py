@@ -1,4 +1,4 @@
-"""Fuzzing runs only when it is asked for (`-m fuzz`), and tells at the end what it did."""
+"""Fuzzing tells at the end what it did."""
 
 from __future__ import annotations
 
@@ -9,16 +9,6 @@ import pytest
 from tests_security.fuzz.campaigns import Campaign
 
 _REPORTS = pytest.StashKey[list[str]]()
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave the fuzz targets out of runs that do not name their marker."""
-    if "fuzz" in str(config.option.markexpr):
-        return
-    fuzzing = [item for item in items if item.get_closest_marker("fuzz") is not None]
-    if fuzzing:
-        config.hook.pytest_deselected(items=fuzzing)
-        items[:] = [item for item in items if item not in fuzzing]
 
 
 @pytest.fixture
