@@ -21,9 +21,10 @@ from codecall.composite.checks import check_together, check_workflow
 from codecall.composite.definition import Definition, Finding, ScriptDefinition, Workflow
 from codecall.composite.fields import Findings, path_text
 from codecall.composite.parsing import parse_workflow
-from codecall.composite.scripts.header import LANGUAGES, RECORDING_SUFFIX, TESTS_SUFFIX, parse_script, read_header
+from codecall.composite.scripts.header import RECORDING_SUFFIX, TESTS_SUFFIX, parse_script, read_header
 from codecall.errors import OptionsError
 from codecall.jsonio.documents import SUFFIXES, Document, read_documents, read_text
+from codecall.sandbox.languages import SCRIPT_LANGUAGES
 from codecall.similarity import nearest
 
 MAX_FILES: Final = 1_000
@@ -125,7 +126,7 @@ class _Reader:
 
     def _read_file(self, file: Path) -> None:
         try:
-            if file.suffix.lower() in LANGUAGES:
+            if file.suffix.lower() in SCRIPT_LANGUAGES:
                 self._add_script(file)
                 return
             documents = read_documents(file)
@@ -251,5 +252,5 @@ class _Reader:
 
 def _is_definition(file: Path) -> bool:
     """Whether a file of a folder is read."""
-    known = file.suffix.lower() in (*LANGUAGES, *SUFFIXES)
+    known = file.suffix.lower() in (*SCRIPT_LANGUAGES, *SUFFIXES)
     return known and not file.name.endswith((TESTS_SUFFIX, RECORDING_SUFFIX)) and file.is_file()

@@ -25,8 +25,14 @@ from codecall.sandbox.starlark.policy import (
 
 Language: TypeAlias = Literal["javascript", "starlark"]
 
-STARLARK_SUFFIXES: Final = frozenset((".star", ".starlark"))
-"""Suffixes of the files that hold Starlark; every other script is JavaScript or TypeScript."""
+SCRIPT_LANGUAGES: Final[Mapping[str, Language]] = {
+    ".js": "javascript",
+    ".mjs": "javascript",
+    ".ts": "javascript",
+    ".star": "starlark",
+    ".starlark": "starlark",
+}
+"""The languages of scripts by the suffixes of their files, in lower case."""
 
 MAX_FUNCTIONS: Final = 1_000
 """Most tools that one script can name as functions."""
@@ -39,8 +45,8 @@ _CALLED: Final = re.compile(r"(?<![.\w])([A-Za-z_][A-Za-z0-9_]*)\s*\(")
 
 
 def language_of(file: str | PurePath) -> Language:
-    """The language of the script in a file of that name."""
-    return "starlark" if PurePath(file).suffix.lower() in STARLARK_SUFFIXES else "javascript"
+    """The language of the script in a file of that name; JavaScript where the suffix tells nothing."""
+    return SCRIPT_LANGUAGES.get(PurePath(file).suffix.lower(), "javascript")
 
 
 def require_starlark() -> None:

@@ -228,6 +228,7 @@ def script(
 
 def _find_script(path: Path, folders: list[Path]) -> Path:
     """Find the file of a script in the folders; fail the test if there is none."""
+    from codecall.sandbox.languages import SCRIPT_LANGUAGES
     from codecall.similarity import nearest
 
     __tracebackhide__ = True
@@ -235,7 +236,7 @@ def _find_script(path: Path, folders: list[Path]) -> Path:
         with contextlib.suppress(OSError):  # a text may be longer than any name of a file
             if (folder / path).is_file():
                 return folder / path
-    if re.search(r"[\s;(){}]", str(path)) and path.suffix not in (".js", ".mjs", ".ts", ".star"):
+    if re.search(r"[\s;(){}]", str(path)) and path.suffix.lower() not in SCRIPT_LANGUAGES:
         return pytest.fail(
             f"there is no script {str(path)[:80]!r}: `script` reads a file. To run a text, use the fixture "
             "`codecall_enclave`: codecall_enclave.run(…)"

@@ -83,6 +83,7 @@ async def served(*sources: Path, **options: Any) -> AsyncGenerator[Client[Any]]:
         ("stock.mjs", "stars", JAVASCRIPT),
         ("stock.ts", "//", "const one: number = 1;" + JAVASCRIPT),
         ("stock.star", "#", STARLARK),
+        ("stock.starlark", "#", STARLARK),
     ],
 )
 async def test_a_script_is_a_typed_tool(tmp_path: Path, name: str, style: str, body: str):

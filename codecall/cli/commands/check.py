@@ -25,9 +25,6 @@ JsonObject = dict[str, Any]
 DryRun: TypeAlias = Callable[["ScriptSource"], Awaitable[JsonObject]]
 """Runs a script dry and gives the envelope."""
 
-SUFFIXES: Final = frozenset({".js", ".mjs", ".ts", ".star", ".starlark"})
-"""Suffixes of the files in a folder that are scripts."""
-
 DEFINITION_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json", ".toml"})
 """Suffixes of the files that hold definitions of composite tools."""
 
@@ -120,6 +117,8 @@ def find_scripts(patterns: Sequence[str], language: Language | None = None) -> F
     Raises:
         CodeCallError: a pattern matches nothing, or there is no script.
     """
+    from codecall.sandbox.languages import SCRIPT_LANGUAGES
+
     names: dict[str, None] = {}
     skipped_tests: list[str] = []
     for pattern in patterns:
@@ -128,7 +127,7 @@ def find_scripts(patterns: Sequence[str], language: Language | None = None) -> F
         if pattern == STDIN or path.is_file():
             names[pattern] = None
         elif path.is_dir():
-            files = [file for file in _walk(path) if file.suffix in SUFFIXES]
+            files = [file for file in _walk(path) if file.suffix.lower() in SCRIPT_LANGUAGES]
             skipped_tests += [str(file) for file in files if file.name.endswith(TESTS_SUFFIX)]
             names.update(dict.fromkeys(str(file) for file in files if not file.name.endswith(TESTS_SUFFIX)))
             names.update(dict.fromkeys(str(file) for file in _walk(path) if _holds_definitions(file)))
@@ -145,8 +144,8 @@ def find_scripts(patterns: Sequence[str], language: Language | None = None) -> F
         raise CodeCallError(
             f"There is no script in {', '.join(patterns)}",
             code="CANNOT_READ",
-            hint=f"In folders, files that end in {', '.join(sorted(SUFFIXES))} are looked for, and definitions of "
-            f"composite tools; not in hidden ones, and not {TESTS_SUFFIX}, which pytest runs.",
+            hint=f"In folders, files that end in {', '.join(sorted(SCRIPT_LANGUAGES))} are looked for, and "
+            f"definitions of composite tools; not in hidden ones, and not {TESTS_SUFFIX}, which pytest runs.",
         )
     definitions = [name for name in names if Path(name).suffix in DEFINITION_SUFFIXES]
     scripts = [read_script(name, language) for name in names if name not in definitions]

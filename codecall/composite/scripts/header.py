@@ -11,21 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 from codecall.composite.definition import JsonObject, ScriptDefinition
 from codecall.composite.fields import Fields, Findings, kind_of
 from codecall.composite.parsing import check_schema_field, parameters_of
 from codecall.errors import OptionsError
 from codecall.jsonio.documents import Document, parse_yaml
+from codecall.sandbox.languages import SCRIPT_LANGUAGES
 
-LANGUAGES: Final[Mapping[str, Literal["javascript", "starlark"]]] = {
-    ".js": "javascript",
-    ".mjs": "javascript",
-    ".ts": "javascript",
-    ".star": "starlark",
-}
-"""The languages of scripts by the endings of their files."""
 TESTS_SUFFIX: Final = ".script.js"
 """Ending of files with programs for pytest, which are no tools."""
 RECORDING_SUFFIX: Final = ".recording.json"
@@ -49,7 +43,7 @@ def read_header(file: Path, text: str) -> Document | None:
     Raises:
         OptionsError: it is no YAML.
     """
-    lines = _first_comment(text, LANGUAGES[file.suffix.lower()])
+    lines = _first_comment(text, SCRIPT_LANGUAGES[file.suffix.lower()])
     marks = [number for number, line in enumerate(lines) if line.strip() == "---"]
     if not marks or any(line.strip() for line in lines[: marks[0]]):
         return None
@@ -63,7 +57,7 @@ def read_header(file: Path, text: str) -> Document | None:
 
 def end_of_header(text: str, suffix: str) -> int:
     """Where the comment ends in which a script has a header; 0 if it has none."""
-    language = LANGUAGES[suffix]
+    language = SCRIPT_LANGUAGES[suffix]
     lines = _first_comment(text, language)
     if [line.strip() for line in lines].count("---") < 2:
         return 0
@@ -110,7 +104,7 @@ def parse_script(script: str, header: object, suffix: str, findings: Findings) -
         name or "",
         fields.text("description", required=True) or "",
         script,
-        LANGUAGES[suffix.lower()],
+        SCRIPT_LANGUAGES[suffix.lower()],
         parameters_of(fields),
         output,
         fields.names("allowedTools") if "allowedTools" in fields.data else None,
