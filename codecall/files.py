@@ -8,6 +8,11 @@ import stat
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
+
+
+TEMPORARY_PREFIX: Final = ".codecall-"
+"""What names of files begin with that are being written."""
 
 
 def make_private_folders(folder: Path) -> None:
@@ -28,7 +33,7 @@ def write_private_file(path: str | os.PathLike[str], content: str | bytes) -> No
         OSError: it cannot be written; what had that name is as it was.
     """
     target = Path(path)
-    handle, name = tempfile.mkstemp(prefix=".trace-", suffix=".part", dir=target.parent)
+    handle, name = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, suffix=".part", dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content.encode() if isinstance(content, str) else content)

@@ -15,7 +15,6 @@ import json
 import logging
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,7 +23,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from codecall.errors import OptionsError
-from codecall.files import check_private_file, make_private_folders
+from codecall.files import TEMPORARY_PREFIX, check_private_file, make_private_folders, write_private_file
 from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
 from codecall.gateway.config.variables import resolve_values
 from codecall.gateway.upstream.listing import Listing
@@ -156,7 +155,7 @@ class ListingCacheFile:
             folder = self.path.parent
             make_private_folders(folder)
             check_private_file(folder, folder.stat())
-            self._replace_file(content)
+            write_private_file(self.path, content)
         except (OSError, ValueError) as failure:
             self._warn("is not written", failure)
 
@@ -189,17 +188,6 @@ class ListingCacheFile:
             raise ValueError(f"it is larger than {MAX_BYTES} bytes")
         return content
 
-    def _replace_file(self, content: bytes) -> None:
-        descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=".new-")  # for its owner alone
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            os.replace(name, self.path)  # noqa: PTH105 - of a name that is no Path
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(name)  # noqa: PTH108
-            raise
-
     def _warn(self, what: str, failure: Exception) -> None:
         level = logging.DEBUG if self._has_warned else logging.WARNING
         self._has_warned = True
@@ -210,7 +198,7 @@ def remove_old_files(folder: Path) -> None:
     """Remove the files that nobody has confirmed for `KEPT_DAYS`, and what was left of writing some."""
     oldest = time.time() - MAX_AGE_DAYS * 86_400
     with suppress(OSError):
-        for path in [*folder.glob(f"*{_SUFFIX}"), *folder.glob(".new-*")]:
+        for path in [*folder.glob(f"*{_SUFFIX}"), *folder.glob(f"{TEMPORARY_PREFIX}*")]:
             with suppress(OSError):
                 if path.lstat().st_mtime < oldest:
                     path.unlink()

@@ -178,11 +178,13 @@ def test_secrets_of_a_configuration_are_not_in_its_file(tmp_path: Path):
 
 def test_old_files_go(tmp_path: Path):
     old, new, foreign = tmp_path / "old.listing", tmp_path / "new.listing", tmp_path / "other.txt"
-    for path in (old, new, foreign):
+    left_over = tmp_path / ".codecall-1.part"
+    for path in (old, new, foreign, left_over):
         path.touch()
     long_ago = time.time() - (keeping.MAX_AGE_DAYS + 1) * 86_400
     os.utime(old, (long_ago, long_ago))
     os.utime(foreign, (long_ago, long_ago))
+    os.utime(left_over, (long_ago, long_ago))
     remove_old_files(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["new.listing", "other.txt"]
 
