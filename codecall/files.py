@@ -10,7 +10,6 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-
 TEMPORARY_PREFIX: Final = ".codecall-"
 """What names of files begin with that are being written."""
 

@@ -29,6 +29,15 @@ class KeyValueStore(Protocol):
         ...
 
 
+@runtime_checkable
+class DeletingStore(Protocol):
+    """A key-value store that can delete, which not all can."""
+
+    async def delete(self, key: str, *, collection: str | None = None) -> bool:
+        """Delete what is under `key`; whether there was something."""
+        ...
+
+
 class StoreError(Exception):
     """A request to a store failed, or took too long; `__cause__` is what the store raised, or a `TimeoutError`."""
 
@@ -68,6 +77,21 @@ class CheckedStore:
         """
         request = self._store.put(key, value, collection=self._collection, ttl=ttl_s)
         await self._request(request, max(0.0, min(timeout_s, self._timeout_s)))
+
+    @property
+    def can_delete(self) -> bool:
+        """Whether the store has `delete`."""
+        return isinstance(self._store, DeletingStore)
+
+    async def delete(self, key: str) -> bool:
+        """Delete what is stored under `key`; whether there was something.
+
+        Raises:
+            StoreError: the store failed, did not answer in time, or cannot delete.
+        """
+        if not isinstance(self._store, DeletingStore):
+            raise StoreError
+        return bool(await self._request(self._store.delete(key, collection=self._collection), self._timeout_s))
 
     async def _request(self, request: Coroutine[Any, Any, T], timeout_s: float) -> T:
         try:

@@ -12,17 +12,16 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from time import time as now
-from typing import Annotated, Final, Literal, cast
+from typing import Annotated, Final, Literal
 
 import msgspec
 from mcp_types import ElicitResult
 
 from codecall.approvals.grants import Grant
 from codecall.approvals.request import Match
-from codecall.concurrency import with_timeout
 from codecall.jsonio.decode import sha256
 from codecall.key_value import REQUEST_TIMEOUT_S, CheckedStore, KeyValueStore, StoreError
 
@@ -169,14 +168,12 @@ class WaitingRuns:
 
     def __init__(self, store: KeyValueStore, wait_s: float) -> None:
         self._store = CheckedStore(store, COLLECTION, REQUEST_TIMEOUT_S)
-        # Not all stores can; without it nobody knows who goes on.
-        self._delete = cast("Callable[..., Awaitable[bool]] | None", getattr(store, "delete", None))
         self.retention_s = wait_s + SLACK_S
         """Seconds for which a run is kept."""
 
     async def share(self, run: WaitingRun) -> bool:
         """Let any instance go on with a run; whether one can."""
-        if self._delete is None:
+        if not self._store.can_delete:  # then no instance can tell whether another one goes on
             return False
         try:
             await self._store.put(run.state, msgspec.to_builtins(run), self.retention_s)
@@ -205,12 +202,9 @@ class WaitingRuns:
             StoreError: the store failed, or did not answer in time.
         """
         # A store that does not answer this would delete the entry later, for nobody.
-        if self._delete is None or await self.find(state) is None:
+        if not self._store.can_delete or await self.find(state) is None:
             return False
-        try:
-            return bool(await with_timeout(REQUEST_TIMEOUT_S, _awaited(self._delete(state, collection=COLLECTION))))
-        except Exception as failure:
-            raise StoreError from failure
+        return await self._store.delete(state)
 
     async def wait_until_removed(self, state: str) -> None:
         """Wait until somebody goes on with a run. A store that fails says nothing of that."""
@@ -268,7 +262,3 @@ class RunLease:
             await self._runs.wait_until_removed(self._state)
             with suppress(StoreError):
                 return await self.claim()
-
-
-async def _awaited(request: Awaitable[bool]) -> bool:
-    return await request

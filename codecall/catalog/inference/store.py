@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Final, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 from codecall.catalog.inference.shapes import (
@@ -29,8 +29,7 @@ from codecall.catalog.inference.shapes import (
     ValueShape,
     is_field_name,
 )
-from codecall.concurrency import with_timeout
-from codecall.key_value import KeyValueStore
+from codecall.key_value import CheckedStore, KeyValueStore, StoreError
 
 logger = logging.getLogger("codecall")
 
@@ -61,8 +60,6 @@ FLUSH_SECONDS: Final = 5.0
 MAX_UNSAVED: Final = 10_000
 """Tools with unsaved changes; with more, the oldest changes are dropped."""
 
-T = TypeVar("T")
-
 STALE_DAYS: Final = 7
 """Days after which a stored shape that is still used is written again, unchanged."""
 
@@ -79,7 +76,7 @@ class ShapeStore:
         Args:
             store: the store; this class neither opens nor closes it.
         """
-        self._store = store
+        self._store = CheckedStore(store, COLLECTION, REQUEST_SECONDS)
         self._unsaved: dict[str, _UnsavedShape] = {}
         self._writers: WeakKeyDictionary[asyncio.AbstractEventLoop, _WriterTask] = WeakKeyDictionary()
         self._paused_until = 0.0
@@ -169,13 +166,10 @@ class ShapeStore:
         current = unsaved.current()
         if current == stored:
             return
-        ttl = TTL_DAYS * 86_400
-        await with_timeout(
-            REQUEST_SECONDS, self._store.put(key, stored_shape_to_json(current), collection=COLLECTION, ttl=ttl)
-        )
+        await self._store.put(key, stored_shape_to_json(current), TTL_DAYS * 86_400)
 
     async def _read(self, key: str) -> StoredShape | None:
-        data: object = await with_timeout(REQUEST_SECONDS, self._store.get(key, collection=COLLECTION))
+        data = await self._store.get(key)
         if data is None:
             return None
         try:
@@ -186,7 +180,8 @@ class ShapeStore:
 
     def _pause(self, failure: Exception) -> None:
         self._paused_until = time.monotonic() + PAUSE_SECONDS
-        self._warn_once(f"The store of learned output shapes failed ({type(failure).__name__}); calls go on without it")
+        reason = failure.reason if isinstance(failure, StoreError) else type(failure).__name__
+        self._warn_once(f"The store of learned output shapes failed ({reason}); calls go on without it")
 
     def _warn_once(self, message: str) -> None:
         logger.log(logging.DEBUG if self._warned else logging.WARNING, message)
