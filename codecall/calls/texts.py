@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from typing import Final, NoReturn
+from typing import Final
 
 import anyio.to_thread
 import msgspec
+
+from codecall.jsonio.decode import check_syntax, refuse_constant
 
 PIECE_CHARS: Final = 128 * 1024
 """Approximate characters of JSON that one call of the encoder writes: under 2 ms. Larger data goes to a thread."""
@@ -17,17 +19,15 @@ _JSON_BLANKS: Final = " \t\r\n"
 _MAX_NUMBER_CHARS: Final = 1_000
 """Digits of an integer that a script gets as it is."""
 
-_check = msgspec.json.Decoder(msgspec.Raw).decode
-
 
 def is_json(text: str) -> bool:
     """Whether `text` is a JSON text that can be sent as it is."""
     try:
-        _check(text)
+        check_syntax(text)
     except (RecursionError, UnicodeEncodeError):
         return False
     except msgspec.MsgspecError:
-        # msgspec refuses one thing that is JSON: escaped unpaired surrogates.
+        # Escaped unpaired surrogates are JSON.
         return "\\u" in text and _is_python_json(text)
     return True
 
@@ -60,11 +60,7 @@ def _is_rewritten_alike(scalar: str) -> bool:
 
 def _is_python_json(text: str) -> bool:
     try:
-        json.loads(text, parse_constant=_refuse_constant)
+        json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)

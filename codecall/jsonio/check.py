@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from codecall.jsonio.decode import NotJson
+from codecall.jsonio.decode import NotJson, check_syntax
 
 PIECE: Final = 64 * 1024
 """Most characters of the text that are checked in one go: a millisecond."""
@@ -29,8 +29,6 @@ _LEVELS: Final = 4
 
 _HIGH_SURROGATE: Final = re.compile(r"\\u[dD][89abAB]..", re.DOTALL)
 
-_decode = msgspec.json.Decoder(msgspec.Raw).decode
-
 
 async def check_json(text: str) -> None:
     """Checks a text.
@@ -41,7 +39,7 @@ async def check_json(text: str) -> None:
     """
     try:
         for piece in pieces(text):
-            _decode(piece)
+            check_syntax(piece)
             await asyncio.sleep(0)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         raise NotJson from None

@@ -14,7 +14,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, NoReturn, cast
 
 import anyio.to_thread
 import msgspec
@@ -38,6 +38,24 @@ whatever thread.
 Raises:
     msgspec.DecodeError, RecursionError: the text is not JSON, or is nested too deeply.
 """
+
+check_syntax: Final = msgspec.json.Decoder(msgspec.Raw).decode
+"""Checks that a text is JSON, without building its value. It refuses one thing that is JSON: escaped unpaired
+surrogates.
+
+Raises:
+    msgspec.MsgspecError, UnicodeEncodeError, RecursionError: the text is not JSON, or is nested too deeply.
+"""
+
+
+def refuse_constant(name: str) -> NoReturn:
+    """The `parse_constant` of decoders in `json`, which take `NaN` and `Infinity`.
+
+    Raises:
+        ValueError: always.
+    """
+    raise ValueError(f"{name} is not JSON")
+
 
 MANY = 5_000
 """Objects and arrays that are visited without yielding to the event loop: under a millisecond."""

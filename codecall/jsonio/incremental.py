@@ -23,7 +23,7 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from codecall.jsonio.decode import JSON_STRING, NotJson, child_values, read_json
+from codecall.jsonio.decode import JSON_STRING, NotJson, check_syntax, child_values, read_json
 
 PIECE: Final = 128 * 1024
 """Bytes that are decoded in one go: about a millisecond."""
@@ -57,7 +57,6 @@ _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_decode_value = msgspec.json.Decoder(msgspec.Raw).decode
 
 _WHOLE_CHARACTERS: Final = re.compile(
     rb"(?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])....|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)*+", re.DOTALL
@@ -363,7 +362,7 @@ def _cut(data: bytes, start: int, end: int, *, members: bool = False) -> int:
 def _end(data: bytes, start: int, end: int) -> int:
     """Returns the offset after the value that begins at `start` and the blanks behind it."""
     try:
-        _decode_value(memoryview(data)[start:end])
+        check_syntax(memoryview(data)[start:end])
     except msgspec.DecodeError as failure:
         if (match := _TRAILING.search(str(failure))) is None:
             raise

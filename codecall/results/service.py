@@ -22,6 +22,7 @@ from codecall.catalog.inference.output_schemas import OBSERVED_KEYWORD, schema_f
 from codecall.catalog.inference.shapes import infer_shape
 from codecall.envelopes import JsonObject, LargeResult
 from codecall.errors import LimitExceeded, ResultNotFoundError, ToolCallError
+from codecall.jsonio.decode import check_syntax
 from codecall.jsonio.incremental import JsonIndex, index_json
 from codecall.key_value import StoreError
 from codecall.options import ResultsOptions
@@ -51,8 +52,6 @@ ENTRY_OVERHEAD: Final = 1_024
 _HANDLE: Final = re.compile(r"res_[0-9a-f]{40}")
 
 _MAX_HANDLE_CHARS: Final = 1_024
-
-_check_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 def max_kept_bytes(options: ResultsOptions, preset: Preset) -> int:
@@ -193,7 +192,7 @@ class CallerResults:
 
         json = await read_part_json(request, meta, text, max_bytes or self.max_value_bytes)
         try:
-            _check_json(json)
+            check_syntax(json)
         except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
             # Somebody else has written into the store.
             raise _not_found(handle) from None

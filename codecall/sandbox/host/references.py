@@ -25,7 +25,7 @@ import msgspec
 
 from codecall.errors import InvalidInputError, LimitExceeded, MessageValidationError, ToolCallError
 from codecall.jsonio import incremental
-from codecall.jsonio.decode import JsonBounds, NotJson, count_containers, encode_json, utf8_length
+from codecall.jsonio.decode import JsonBounds, NotJson, check_syntax, count_containers, encode_json, utf8_length
 from codecall.presets import Preset
 from codecall.sandbox import wire
 from codecall.sandbox.host.outcomes import RawResult, check_large_result
@@ -55,8 +55,6 @@ _HALF_PAIR: Final = re.compile(
     rb"\\(?:[^u]|u(?![dD][89a-fA-F])|u[dD][89abAB]..\\u[dD][c-fC-F]..)|(\\u[dD][89a-fA-F]..)", re.DOTALL
 )
 _JSON_TYPES: Final = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
-
-_check_json = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class ReferenceLimits(NamedTuple):
@@ -275,7 +273,7 @@ async def _well_formed(data: bytes) -> bytes:
     if b"\\u" not in data:
         return data
     try:
-        _check_json(data)
+        check_syntax(data)
     except (msgspec.DecodeError, RecursionError):
         return await anyio.to_thread.run_sync(_HALF_PAIR.sub, _replacement, data)
     return data

@@ -40,6 +40,7 @@ from pathlib import Path
 from typing import Final, NoReturn, cast, get_args
 
 from codecall.errors import CallKind
+from codecall.jsonio.decode import refuse_constant
 from codecall.presets import PRESET_NAMES
 from codecall.sandbox.agentscript.checked import FindingCode
 from codecall.sandbox.agentscript.policy import FindingKind
@@ -301,7 +302,7 @@ def parse_json(text: str) -> object:
         ValueError: the text is not JSON.
     """
     try:
-        return cast("object", json.loads(text, parse_constant=_refuse_constant))
+        return cast("object", json.loads(text, parse_constant=refuse_constant))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -324,7 +325,7 @@ def _failure(kind: CallKind, text: str) -> str | dict[str, object]:
 def _first_value(kind: CallKind, text: str) -> tuple[object, str]:
     """Parse the JSON that `text` begins with; returns the value and the rest."""
     try:
-        value, end = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(text)
+        value, end = json.JSONDecoder(parse_constant=refuse_constant).raw_decode(text)
     except (ValueError, RecursionError) as failure:
         raise ValueError(f"`//@ {kind}:` has no JSON after the name: {failure}") from None
     return cast("object", value), text[end:].strip()
@@ -335,7 +336,3 @@ def _only_value(kind: CallKind, text: str) -> object:
         return parse_json(text)
     except ValueError as failure:
         raise ValueError(f"`//@ {kind}:` has no JSON after `->`: {failure}") from None
-
-
-def _refuse_constant(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
