@@ -16,6 +16,10 @@ CHUNK: Final = 200
 """Tools worked on before other tasks of the event loop get their turn: about 2 ms."""
 
 
+VALUES_PER_PAUSE: Final = 2_000
+"""Values of an input that are looked at without a pause: half a millisecond."""
+
+
 class WorkCancelledError(RuntimeError):
     """Work that was waited for ended with the cancellation of something of its own."""
 
@@ -115,6 +119,24 @@ async def iterate_cooperatively(items: Iterable[T]) -> AsyncGenerator[T]:
     for index, item in enumerate(items, 1):
         yield item
         if not index % CHUNK:
+            await asyncio.sleep(0)
+
+
+class Pauses:
+    """Lets other tasks of the event loop run again and again while many small values are looked at.
+
+    Args:
+        every: Values between two pauses.
+    """
+
+    def __init__(self, every: int = VALUES_PER_PAUSE) -> None:
+        self._every = every
+        self._values = 0
+
+    async def count(self) -> None:
+        """Count one value, and pause if it is the last before a pause."""
+        self._values += 1
+        if self._values % self._every == 0:
             await asyncio.sleep(0)
 
 

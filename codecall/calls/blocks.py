@@ -31,15 +31,13 @@ from mcp_types import (
 
 from codecall.calls.interfaces import ResolvedInput
 from codecall.catalog.entries import JsonObject
+from codecall.concurrency import Pauses
 from codecall.presets import Preset
 from codecall.sandbox.interfaces import BLOCK_REFERENCE
 from codecall.schema.model import SchemaNode
 
 MAX_INLINE_CHARS: Final = 128 * 1024
 """Characters of a block that is hashed on the event loop, in less than a millisecond; a longer one is in a thread."""
-
-VALUES_PER_PAUSE: Final = 2_000
-"""Values of an input that are looked at without a pause: half a millisecond."""
 
 WINDOW: Final = 64 * 1024
 """Characters of a result that are searched for references in one go."""
@@ -155,9 +153,9 @@ class BlockStore(BlockKeeper):
             BlocksTooLarge: there is no room for a block with data.
         """
         references: list[str | None] = []
-        for number, block in enumerate(blocks):
-            if number % 100 == 99:
-                await asyncio.sleep(0)
+        pauses = Pauses(every=100)
+        for block in blocks:
+            await pauses.count()
             references.append(await self._keep(block))
         return references
 
@@ -222,7 +220,7 @@ class BlockStore(BlockKeeper):
         Raises:
             BlockInputError: there may not be so many, or not like that.
         """
-        size = looked_at = 0
+        size, pauses = 0, Pauses()
         slots: list[tuple[_Slot, _Found]] = []
         pending: list[tuple[object, _Path]] = [(arguments, ())]
         while pending:
@@ -236,9 +234,7 @@ class BlockStore(BlockKeeper):
                         raise BlockInputError(f"has content blocks of more than {limit} characters")
                 elif isinstance(slot.value, dict | list):
                     pending.append((cast("object", slot.value), slot.path))
-                looked_at += 1
-                if looked_at % VALUES_PER_PAUSE == 0:
-                    await asyncio.sleep(0)
+                await pauses.count()
         if self._passed_bytes + size > self.limits.passed_bytes:
             raise BlockInputError(
                 f"has content blocks of {size} characters; all calls of a script together may have "
@@ -255,7 +251,8 @@ class BlockStore(BlockKeeper):
             return ResolvedInput(arguments, arguments)
         sent, shown, data = _PartCopy(arguments), _PartCopy(arguments), list[str]()
         summaries: dict[str, ContentBlock] = {}
-        for number, (slot, (block, prefix, reference)) in enumerate(slots, 1):
+        pauses = Pauses()
+        for slot, (block, prefix, reference) in slots:
             visible = block
             if is_data(block):
                 if reference not in summaries:
@@ -268,8 +265,7 @@ class BlockStore(BlockKeeper):
             for target, content in ((sent, block), (shown, visible)):
                 value = _as_schema_asks(content, place, slot.path) if prefix is None else prefix + _payload(content)
                 target.put(slot.path, value)
-            if number % VALUES_PER_PAUSE == 0:
-                await asyncio.sleep(0)
+            await pauses.count()
         return ResolvedInput(sent.root, shown.root, tuple(data))
 
     def _find(self, value: object) -> _Found | None:

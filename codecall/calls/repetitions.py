@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final, cast
 
 from mcp_types import ContentBlock, TextContent
 
 from codecall.calls.conversion import exceeds_chars
+from codecall.concurrency import Pauses
 from codecall.jsonio.decode import (
     BYTES_PER_CONTAINER,
     FEWEST_CONTAINERS,
@@ -23,9 +23,6 @@ _MAX_DEPTH: Final = 200
 
 _MAX_WRITTEN: Final = 4_000
 """Characters of a value that is written as Python writes it, to compare that."""
-
-_VALUES_PER_PAUSE: Final = 2_000
-"""Values that are compared without a pause: under a millisecond."""
 
 
 async def without_repetitions(
@@ -78,7 +75,7 @@ async def _repeats(text: str, values: Sequence[object]) -> bool:
 async def _is_equal(one: object, other: object) -> bool:
     """Whether two pieces of JSON data are equal; lets others have their turn."""
     pending = [(one, other)]
-    looked_at = 0
+    pauses = Pauses()
     while pending:
         left, right = pending.pop()
         if isinstance(left, dict) and isinstance(right, dict):
@@ -93,7 +90,5 @@ async def _is_equal(one: object, other: object) -> bool:
             pending += zip(ours, others, strict=True)
         elif left != right:
             return False
-        looked_at += 1
-        if looked_at % _VALUES_PER_PAUSE == 0:
-            await asyncio.sleep(0)
+        await pauses.count()
     return True

@@ -23,6 +23,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from codecall.concurrency import Pauses
 from codecall.errors import InvalidInputError, LimitExceeded, MessageValidationError, ToolCallError
 from codecall.jsonio import incremental
 from codecall.jsonio.decode import JsonBounds, NotJson, check_syntax, count_containers, encode_json, utf8_length
@@ -44,9 +45,6 @@ TOO_LARGE: Final = "MESSAGE_TOO_LARGE"
 
 WINDOW: Final = 64 * 1024
 """Characters that are searched for tokens in one go: a millisecond at most."""
-
-VALUES_PER_PAUSE: Final = 2_000
-"""Values of an input that are looked at without a pause: half a millisecond."""
 
 _TOKEN_LENGTH: Final = 33
 _OBJECT_START: Final = f'{{"{KEY}":"'
@@ -348,7 +346,7 @@ class ReferenceResolver:
         """Where references stand. No value is built yet."""
         slots: list[_Slot] = []
         pending: list[dict[str, object] | list[object]] = [root]
-        looked_at = 0
+        pauses = Pauses()
         while pending:
             container = pending.pop()
             for key, item in container.items() if isinstance(container, dict) else enumerate(container):
@@ -360,9 +358,7 @@ class ReferenceResolver:
                     slots.append(_Slot(cast("dict[str | int, object]", container), key))
                 elif isinstance(item, dict | list):
                     pending.append(cast("dict[str, object] | list[object]", item))
-                looked_at += 1
-                if looked_at % VALUES_PER_PAUSE == 0:
-                    await asyncio.sleep(0)
+                await pauses.count()
         return slots
 
     async def _has_token(self, text: str) -> bool:
