@@ -239,7 +239,7 @@ def parse_duration(text: str) -> float | None:
     return total or None
 
 
-def format_duration(seconds: float) -> str:
+def go_duration(seconds: float) -> str:
     """Seconds as Go would write them, for messages."""
     if seconds < 1:
         return f"{seconds * 1000:g}ms"

@@ -20,6 +20,7 @@ from codecall.jsonio.decode import canonical_digest, sha256
 from codecall.redaction.clean import well_formed
 from codecall.redaction.masking import QuestionMasker
 from codecall.redaction.questions import quoted, visible
+from codecall.wording import join_names
 
 MAX_SHOWN_CHARS: Final = 16_384
 """Most characters of arguments that a person is shown. Nobody can approve more, and a part of them says nothing."""
@@ -262,9 +263,7 @@ def passed_question(tool: str, server: str, message: str) -> str:
 
 def source_names(sources: Sequence[str]) -> str:
     """The names of sources as a question or an error lists them."""
-    shown = ", ".join(visible(display_name(name)) for name in sources[:MAX_SOURCES_SHOWN])
-    more = len(sources) - MAX_SOURCES_SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
+    return join_names(sources, MAX_SOURCES_SHOWN, lambda name: visible(display_name(name)))
 
 
 def entry_version(entry: CatalogEntry, sources: Sequence[str] = ()) -> str:

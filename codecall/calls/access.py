@@ -20,6 +20,7 @@ from codecall.errors.hints import DEFAULT_HINTS, LISTING_WORDS, listing_hint
 from codecall.globs import MAX_NAME_CHARS, MAX_URI_CHARS, Patterns, display_name
 from codecall.namespaces import NamespaceLookup, Namespaces
 from codecall.sandbox.agentscript.policy import is_meta_tool
+from codecall.wording import join_names
 
 MAX_LISTED_NAMES: Final = 10
 """Names a hint lists before it says how many more there are."""
@@ -372,10 +373,11 @@ def _is_not_allowed(request: AccessRequest, allowed: AllowedTools | None) -> boo
 
 def _not_allowed_error(request: AccessRequest, allowed: AllowedTools | None) -> CodeCallError:
     entries = allowed.entries if allowed else ()
-    nothing = f"allowedTools is empty: no {request.called} may be called here."
-    return _access_denied(
-        request, "is not in allowedTools", f"Allowed here: {_join_names(entries)}." if entries else nothing
-    )
+    if entries:
+        hint = f"Allowed here: {join_names(entries, MAX_LISTED_NAMES, display_name)}."
+    else:
+        hint = f"allowedTools is empty: no {request.called} may be called here."
+    return _access_denied(request, "is not in allowedTools", hint)
 
 
 BY_NAME: Final[tuple[AccessRule, ...]] = (
@@ -414,12 +416,6 @@ def _access_denied(request: AccessRequest, reason: str, hint: str) -> CodeCallEr
     return AccessDeniedError(
         f"{request.label} {reason}", tool_name=display_name(request.name), called=request.called, hint=hint
     )
-
-
-def _join_names(names: Sequence[str]) -> str:
-    text = ", ".join(display_name(name) for name in names[:MAX_LISTED_NAMES])
-    more = len(names) - MAX_LISTED_NAMES
-    return f"{text} and {more} more" if more > 0 else text
 
 
 def _similar_names(name: str, names: Sequence[str]) -> list[str]:

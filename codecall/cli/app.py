@@ -17,6 +17,7 @@ from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
 from codecall.cli import exit_codes as exits
 from codecall.server.shutdown import sigterm_as_interrupt
+from codecall.wording import join_names
 
 SERVERS: Final = Group("Servers and tools", sort_key=1)
 SCRIPTS: Final = Group("Scripts", sort_key=2)
@@ -122,9 +123,8 @@ def _run_command(arguments: list[str]) -> int:
 
 def _left_over(words: Sequence[str], command: str) -> str:
     """What is said of words that a command does not take."""
-    shown = ", ".join(f"{word!r:.80}" for word in words[:_MAX_LEFT_OVER])
-    more = f" and {len(words) - _MAX_LEFT_OVER} more" if len(words) > _MAX_LEFT_OVER else ""
-    return f"{command} takes fewer arguments: {shown}{more} {'is' if len(words) == 1 else 'are'} left over"
+    listed = join_names(words, _MAX_LEFT_OVER, lambda word: f"{word!r:.80}")
+    return f"{command} takes fewer arguments: {listed} {'is' if len(words) == 1 else 'are'} left over"
 
 
 def _report(failure: BaseException, *, as_json: bool) -> int:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codecall.cli.output import Output, count_of
+from codecall.wording import join_names
 
 if TYPE_CHECKING:
     from codecall.cli.gateway import ServerInventory
@@ -69,12 +70,10 @@ def hidden_tools(servers: Iterable[ServerInventory]) -> list[HiddenTools]:
 def print_hidden(output: Output, hidden: Sequence[HiddenTools]) -> None:
     """Say on stderr which tools access rules hide, and which lines allow them; nothing if there are none."""
     for each in hidden:
-        named, more = ", ".join(each.tools[:MAX_NAMED]), len(each.tools) - MAX_NAMED
-        others = f" and {more} more" if more > 0 else ""
         count = count_of(len(each.tools), "tool")
         reason = RULES[each.code].reason
         verb = "Asked for, and hidden where nobody can be asked" if each.code == "asked" else "Hidden from models"
-        output.note(f"{verb}: {count} of {each.server}, {reason}: {named}{others}.", "")
+        output.note(f"{verb}: {count} of {each.server}, {reason}: {join_names(each.tools, MAX_NAMED)}.", "")
     if hidden:
         what = "What allows them, in the configuration (`codecall tools --all` has each reason):"
         output.note(what.replace("allows", "allows all calls of") if hidden[0].code == "asked" else what, "")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from codecall.errors import CodeCallError
 from codecall.sandbox.lines import LineTable
+from codecall.wording import join_names
 
 if TYPE_CHECKING:
     from codecall.gateway.config.options import GatewayOptions
@@ -142,12 +143,11 @@ def _chosen(name: str, reading: Reading, places: Sequence[Literal], lines: _Line
 
 def _unclear(name: str, reading: Reading, missed: str, places: Sequence[Literal], lines: _Lines) -> CodeCallError:
     value = f"{_canonical(reading.value):.80}"
-    shown = ", ".join(f"{lines.place(each)} `{lines.excerpt(each)}`" for each in places[:MAX_SHOWN])
-    more = f" and {len(places) - MAX_SHOWN} more" if len(places) > MAX_SHOWN else ""
+    listed = join_names(places, MAX_SHOWN, lambda each: f"{lines.place(each)} `{lines.excerpt(each)}`")
     what = f"is not at {missed}" if missed else f"is in {len(places)} places"
     example = f"{name}={value}@{lines.place(places[-1])}"
     return CodeCallError(
-        f"--parameter {name}: the literal {value} {what} of the script (line:column): {shown}{more}",
+        f"--parameter {name}: the literal {value} {what} of the script (line:column): {listed}",
         code="USAGE",
         hint=f"Say which is meant: `--parameter {example}`, several with commas, or `@all`.",
     )

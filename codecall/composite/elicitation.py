@@ -14,7 +14,7 @@ from codecall.composite.definition import ElicitationStep
 from codecall.composite.failures import WorkflowError
 from codecall.composite.templates import is_template
 from codecall.jsonio.decode import sha256
-from codecall.option_base import format_duration
+from codecall.option_base import go_duration
 
 if TYPE_CHECKING:
     from codecall.approvals.gate.gate import CallGate
@@ -60,7 +60,7 @@ class StepQuestions:
             answer = await gate.questions.elicit(shown, step.schema, identity=identity, wait_s=step.timeout_s)
         except TimeoutError:
             raise WorkflowError(
-                f"Nobody answered within {format_duration(step.timeout_s)}",
+                f"Nobody answered within {go_duration(step.timeout_s)}",
                 code="TIMEOUT",
                 hint="Run the tool again when somebody can answer; the step's `timeout` may be 10m.",
             ) from None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar, cast
 
 from codecall.composite.definition import MISSING, NAME, Finding, JsonObject, Place
-from codecall.option_base import format_duration, parse_duration
+from codecall.option_base import go_duration, parse_duration
 from codecall.similarity import nearest
 
 Path = tuple[str | int, ...]
@@ -154,7 +154,7 @@ class Fields:
             self.wrong(key, f"{value!r:.40} is no duration above zero, such as 500ms, 30s or 1h30m")
             return default
         if seconds > most:
-            self.wrong(key, f"{value} is more than {format_duration(most)}")
+            self.wrong(key, f"{value} is more than {go_duration(most)}")
             return default
         return seconds
 

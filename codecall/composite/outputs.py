@@ -14,6 +14,7 @@ from codecall.composite.definition import MISSING, JsonObject, Output, OutputPro
 from codecall.composite.failures import WorkflowError
 from codecall.composite.templates import TemplateBudget, render
 from codecall.jsonio.decode import read_json
+from codecall.wording import cut
 
 logger = logging.getLogger("codecall")
 
@@ -151,7 +152,7 @@ _COERCIONS: Final[Mapping[str, Callable[[str], object]]] = {
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= 60 else f"{text[:60]}…")
+    return repr(cut(text, 60))
 
 
 def output_schema(output: Output) -> JsonObject:

@@ -38,7 +38,7 @@ from codecall.errors import (
     ToolTimeoutError,
 )
 from codecall.jsonio.decode import read_json
-from codecall.option_base import format_duration
+from codecall.option_base import go_duration
 from codecall.sandbox.clock import RunClock
 
 T = TypeVar("T")
@@ -140,7 +140,7 @@ class WorkflowRun:
                 raise self._abort_error
         except TimeoutError:
             raise ScriptTimeoutError(
-                f"The workflow '{self._workflow.name}' did not end within {format_duration(limit_s)}",
+                f"The workflow '{self._workflow.name}' did not end within {go_duration(limit_s)}",
                 hint="Calls that were under way may have taken effect. Its `timeout` says how long it may take.",
             ) from None
         if self._workflow.output is None:
@@ -269,7 +269,7 @@ class WorkflowRun:
                 return await self._calls.call(step.tool, arguments)
         except TimeoutError:
             raise ToolTimeoutError(
-                f"Tool '{step.tool}' did not answer within {format_duration(step.timeout_s)}",
+                f"Tool '{step.tool}' did not answer within {go_duration(step.timeout_s)}",
                 tool_name=step.tool,
                 hint="It may still have taken effect. The `timeout` of the step says how long it may take.",
             ) from None
@@ -307,7 +307,7 @@ class WorkflowRun:
                     group.create_task(work())
         except TimeoutError:
             raise WorkflowError(
-                f"The iterations did not end within {format_duration(step.timeout_s)}", code="TIMEOUT"
+                f"The iterations did not end within {go_duration(step.timeout_s)}", code="TIMEOUT"
             ) from None
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None

@@ -38,6 +38,7 @@ from gotpl.runtime.sync_vm import _builtin_functions  # pyright: ignore[reportPr
 from codecall.composite.definition import MISSING
 from codecall.composite.failures import TemplateError
 from codecall.jsonio.decode import read_json
+from codecall.wording import cut
 
 MAX_TEMPLATE_CHARS: Final = 100_000
 """Characters that one template may have, and that it may give."""
@@ -383,4 +384,4 @@ def _walk_all(node: object, scope: _Scope) -> Iterator[Reference]:
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= 120 else f"{text[:120]}…")
+    return repr(cut(text, 120))

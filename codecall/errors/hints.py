@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Final
 
 from codecall.errors import CodeCallError
+from codecall.wording import cut
 
 LISTING_WORDS: Final = frozenset(
     {"list", "search", "find", "describe", "names", "all", "help", "map", "filter", "forEach", "some", "reduce", "get"}
@@ -117,8 +118,4 @@ def add_default_hint(error: CodeCallError, calls: str = "", hints: Mapping[str, 
     known = {**DEFAULT_HINTS, **hints}
     hint = error.hint or known.get(error.code) or (known["TOOL_EXECUTION_ERROR"] if error.source == "tool" else "")
     room = MAX_HINT - len(calls) - 1 if calls else MAX_HINT
-    error.hint = " ".join(filter(None, (_cut(hint, room), calls))) or None
-
-
-def _cut(text: str, length: int) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
+    error.hint = " ".join(filter(None, (cut(hint, room), calls))) or None

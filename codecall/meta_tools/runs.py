@@ -36,6 +36,7 @@ from codecall.sandbox.wire import StarlarkTerms
 from codecall.server.disconnect import run_while_connected
 from codecall.server.progress import progress_from_context
 from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
+from codecall.wording import join_names
 
 if TYPE_CHECKING:
     from codecall.approvals.gate.gate import CallGate
@@ -272,10 +273,9 @@ async def run_observed(
         )
         result = replace(result, warnings=(*result.warnings, warning))
     if tools := list(store.texts_beside):
-        more = f" and {len(tools) - MAX_NAMED} more" if len(tools) > MAX_NAMED else ""
         warning = (
             f"Text that says more than the structured value beside it did not reach the script: of "
-            f"{', '.join(tools[:MAX_NAMED])}{more}. Call such a tool without a script to read it."
+            f"{join_names(tools, MAX_NAMED)}. Call such a tool without a script to read it."
         )
         result = replace(result, warnings=(*result.warnings, warning))
     return result, store.content(result.blocks)

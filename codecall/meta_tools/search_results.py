@@ -17,6 +17,7 @@ from codecall.catalog.typescript.declarations import declarations
 from codecall.meta_tools.base import JsonObject
 from codecall.meta_tools.search_arguments import Detail
 from codecall.meta_tools.search_selection import NEAREST, Match, UnmatchedQuery
+from codecall.wording import cut, join_names
 
 ObservedSchemas = dict[str, Mapping[str, object]]
 """Output schemas learned from the results of tools, by the tool's name."""
@@ -196,9 +197,7 @@ def unknown_name_warnings(
         unknown = [word for word in dict.fromkeys(words) if word not in counts]
         if not unknown:
             continue
-        warning = f"{label} {_quoted(unknown[:MAX_NAMED])}"
-        if len(unknown) > MAX_NAMED:
-            warning += f" and {len(unknown) - MAX_NAMED} more"
+        warning = f"{label} {join_names(unknown, MAX_NAMED, _quote)}"
         near = dict.fromkeys(name for word in unknown[:_MAX_NEAR] for name in similar_names(word, counts, limit=2))
         if near:
             warning += f"; near: {_quoted(near)}"
@@ -308,4 +307,4 @@ def _quote(word: str) -> str:
 
 def _shorten_echo(text: str) -> str:
     """Shorten a query or name that the answer repeats: the caller knows it, so its beginning is enough."""
-    return text if len(text) <= MAX_ECHO_CHARS else text[: MAX_ECHO_CHARS - 1] + "…"
+    return cut(text, MAX_ECHO_CHARS)

@@ -10,10 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Final, TypeAlias
-
-Position: TypeAlias = tuple[int, int]
-"""Line and column, both from 1. A column counts characters (code points; a tab is one)."""
+from typing import Final
 
 MAX_EXCERPT: Final = 160
 """Most characters of a line in an excerpt, marks not counted. Longer lines are cut around the place."""
@@ -50,8 +47,8 @@ class LineTable:
         """The line, from 1, of the character at `offset`."""
         return bisect_right(self._starts, offset)
 
-    def position(self, offset: int) -> Position:
-        """The line and column of the character at `offset`."""
+    def position(self, offset: int) -> tuple[int, int]:
+        """The line and column of the character at `offset`, both from 1. A column counts characters (code points)."""
         line = self.line(offset)
         return line, offset - self._starts[line - 1] + 1
 

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Final, cast, overload
 
 from codecall.errors import CallKind, CodeCallError
+from codecall.wording import join_names
 
 _MAX_VALUE_CHARS: Final = 200
 """Most characters of an input or a value that a message shows."""
@@ -152,8 +153,7 @@ class Calls(Sequence[Call]):
         lines: list[str] = []
         for item in self.items[:_MAX_LINES]:
             concurrent = [str(other.number) for other in self.items if item.overlaps(other)]
-            more = f" and {len(concurrent) - _MAX_CONCURRENT} more" if len(concurrent) > _MAX_CONCURRENT else ""
-            suffix = f"  (beside {', '.join(concurrent[:_MAX_CONCURRENT])}{more})" if concurrent else ""
+            suffix = f"  (beside {join_names(concurrent, _MAX_CONCURRENT)})" if concurrent else ""
             lines.append(f"  {item.number} {item!r}{suffix}")
         if len(self.items) > _MAX_LINES:
             lines.append(f"  … {len(self.items) - _MAX_LINES} more")

@@ -24,7 +24,7 @@ FailureKind = Literal["undeclared", "invalid_input", "unused", "answer", "record
 answer; a call that differs from the recording; a script that failed while the test did not look. The first three and
 the last can be allowed."""
 
-_MAX_LISTED: Final = 10
+MAX_LISTED: Final = 10
 """Most names that one line lists."""
 
 
@@ -90,12 +90,6 @@ def format_reasons(reasons: Sequence[FailureReason]) -> str:
         if reason.advice and (following is None or following.advice != reason.advice):
             lines.append(reason.advice)
     return "\n".join(lines)
-
-
-def join_names(names: Sequence[str]) -> str:
-    """Names in one line, and how many more there are."""
-    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
-    return f"{', '.join(names[:_MAX_LISTED])}{more}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from codecall.redaction.masking import Masker
 from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 from codecall.traces.model import Trace, TraceBuilder, build_trace
 from codecall.traces.page import render
+from codecall.wording import join_names
 
 MAX_STORED: Final = 64 * 1024 * 1024
 """Most characters of inputs and results that are stored for one run; of later ones only the size is known."""
@@ -291,9 +292,8 @@ def named_run(traces: Iterable[Trace], name: str) -> list[Trace]:
     found = [trace for trace in found if trace.run_id == name] or found
     ids = list(dict.fromkeys(trace.run_id for trace in found))
     if len(ids) > 1:
-        more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
         raise CodeCallError(
-            f"{len(ids)} runs begin with {name!r:.80}: {', '.join(ids[:5])}{more}",
+            f"{len(ids)} runs begin with {name!r:.80}: {join_names(ids, 5)}",
             code="USAGE",
             hint="Give more of the id.",
         )

@@ -11,7 +11,7 @@ import pytest
 
 from codecall.composite.reading import read_definitions
 from codecall.errors import OptionsError
-from codecall.option_base import format_duration, parse_duration
+from codecall.option_base import go_duration, parse_duration
 
 
 def step(step_id: str = "a", **fields: Any) -> dict[str, Any]:
@@ -274,4 +274,4 @@ def test_hostile_files_are_findings(tmp_path: Path, text: str, message: str):
 def test_durations(text: str, seconds: float | None):
     assert parse_duration(text) == seconds
     if seconds is not None:
-        assert parse_duration(format_duration(seconds)) == seconds
+        assert parse_duration(go_duration(seconds)) == seconds

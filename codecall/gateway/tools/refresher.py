@@ -34,6 +34,7 @@ from codecall.gateway.tools.filter import ReservedNames, VisibleComponents, buil
 from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing
 from codecall.globs import display_name
+from codecall.wording import join_names
 
 logger = logging.getLogger("codecall")
 
@@ -261,12 +262,11 @@ class ListingRefresher:
         )
         server = self._upstream.name
         if visible.foreign and visible.foreign != self._reported_foreign:
-            names = ", ".join(display_name(name) for name in visible.foreign[:MAX_REPORTED])
-            more = len(visible.foreign) - MAX_REPORTED
+            names = join_names(visible.foreign, MAX_REPORTED, display_name)
             logger.warning(
-                "Tools of server %s read as tools of another server: %s%s. Scripts call them by their full names only, "
+                "Tools of server %s read as tools of another server: %s. Scripts call them by their full names only, "
                 "as in tools['%s_%s'](…).",
-                *(server, names, f" and {more} more" if more > 0 else "", server, display_name(visible.foreign[0])),
+                *(server, names, server, display_name(visible.foreign[0])),
             )
         self._reported_foreign = visible.foreign
         return visible

@@ -18,6 +18,7 @@ from codecall.jsonio.decode import sha256
 from codecall.meta_tools.runs import Run, StartedRun
 from codecall.meta_tools.starlark.options import EXECUTE_CODE
 from codecall.meta_tools.starlark.servers import ToolServer
+from codecall.wording import join_names
 
 MAX_LISTED_CALLS: Final = 50
 """Most tools that a refusal lists."""
@@ -169,5 +170,4 @@ def _listed(calls: Sequence[str], allowed: Sequence[str]) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_LISTED_CALLS} more" if len(names) > MAX_LISTED_CALLS else ""
-    return f"{', '.join(names[:MAX_LISTED_CALLS])}{more}"
+    return join_names(names, MAX_LISTED_CALLS)

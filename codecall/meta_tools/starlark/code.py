@@ -28,6 +28,7 @@ from codecall.meta_tools.starlark.terms import MAX_DURATION_MS
 from codecall.option_base import parse_duration
 from codecall.presets import Preset
 from codecall.sandbox.languages import server_terms
+from codecall.wording import join_names
 
 
 class CodeArguments(Arguments):
@@ -144,9 +145,7 @@ class CodeTool(MetaTool):
 def _failed(result: ExecutionResult, error: CodeCallError, servers: dict[str, ToolServer]) -> ToolResult:
     """An error with its hints, the first of them about itself, the next what servers there are."""
     hints = (error.hint or "").splitlines() or ["Look at the line shown."]
-    keys = [display_name(key) for key in list(servers)[:MAX_LISTED]]
-    more = f" and {len(servers) - MAX_LISTED} more" if len(servers) > MAX_LISTED else ""
-    hints.insert(1, f"Available server keys: {', '.join(keys) or '(none)'}{more}")
+    hints.insert(1, f"Available server keys: {join_names(servers, MAX_LISTED, display_name) or '(none)'}")
     lines = [f"Error: {error.message}", "Hints:", *(f"- {hint}" for hint in hints)]
     if error.location is not None:
         lines.append(f"Place: line {error.location.line}, column {error.location.column}")

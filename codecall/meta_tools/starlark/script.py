@@ -27,6 +27,7 @@ from codecall.meta_tools.starlark.terms import call_form, function_tools, script
 from codecall.options import StarlarkOptions
 from codecall.sandbox.starlark.policy import function_names
 from codecall.telemetry.tokens import estimate_tokens
+from codecall.wording import cut, join_names
 
 logger = logging.getLogger("codecall")
 
@@ -143,12 +144,10 @@ class ScriptTool(MetaTool):
         if not new or len(self._warned) >= MAX_WARNED:
             return
         self._warned.update(new[: MAX_WARNED - len(self._warned)])
-        more = f" and {len(new) - MAX_LISTED} more" if len(new) > MAX_LISTED else ""
         logger.warning(
-            "%d tools have no function in Starlark scripts, since its name is taken; call_tool(…) calls them: %s%s%s",
+            "%d tools have no function in Starlark scripts, since its name is taken; call_tool(…) calls them: %s%s",
             len(new),
-            ", ".join(repr(display_name(name)) for name in new[:MAX_LISTED]),
-            more,
+            join_names(new, MAX_LISTED, lambda name: repr(display_name(name))),
             "" if len(self._warned) < MAX_WARNED else "; no others are logged",
         )
 
@@ -233,7 +232,7 @@ def list_tools(entries: Sequence[CatalogEntry], functions: Mapping[str, str], op
     for entry in entries:
         about = " ".join((entry.description or entry.title or "").split())
         line = f"- {call_form(entry, functions)}{': ' if about else ''}{about}"
-        lines.append(line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…")
+        lines.append(cut(line, MAX_LINE))
         used += len(lines[-1]) + 1
         if estimate_tokens(used) > options.description_tokens:
             break

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from codecall.sandbox.agentscript.parser.unicode import well_formed
 from codecall.sandbox.agentscript.policy import FindingKind
-from codecall.sandbox.lines import LineTable, Position  # noqa: F401 - `diagnosis` imports it from here
+from codecall.sandbox.lines import LineTable
+
+Position: TypeAlias = tuple[int, int]
+"""Line and column, both from 1. A column counts characters (code points; a tab is one)."""
 
 MAX_FINDINGS: Final = 100
 """Most findings one refusal carries; the first ones in the script. Keeps a refusal readable and its frame small."""

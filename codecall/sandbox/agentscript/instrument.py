@@ -30,13 +30,14 @@ from codecall.sandbox.agentscript.checked import (
     CheckedScript,
     FunctionSite,
     LoopSite,
+    Position,
     ScriptEnding,
     ScriptForm,
     StatementSite,
 )
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import LOOP_TYPES, PREFIX_LENGTH, children
-from codecall.sandbox.lines import LineTable, Position
+from codecall.sandbox.lines import LineTable
 
 _NOT_EXECUTED: Final = frozenset({"BlockStatement", "EmptyStatement", "FunctionDeclaration"})
 

@@ -12,6 +12,7 @@ from typing import Final
 from codecall.sandbox.agentscript.checked import Violation
 from codecall.sandbox.agentscript.foreign_words import NAMES
 from codecall.sandbox.agentscript.policy import GLOBALS, MEMBERS, NODES, VARIANTS, Row, Rules, allowed_members
+from codecall.wording import cut
 
 _WORD: Final = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 """A word of a name: `next` and `cursor` of `next_cursor`, and of `nextCursor`."""
@@ -66,7 +67,7 @@ def refusal_message(what: str, name: str) -> str:
 
 def shorten_name(name: str) -> str:
     """A name as messages show it: in full, unless it is absurdly long."""
-    return name if len(name) <= _MAX_SHOWN else f"{name[:_MAX_SHOWN]}…"
+    return cut(name, _MAX_SHOWN)
 
 
 def member_hint(owner: str, member: str, ruleset: RuleSet) -> str:

@@ -31,6 +31,7 @@ from codecall.sandbox.host.outcomes import error_payload, refuse_oversize, unexp
 from codecall.sandbox.host.pipe import WorkerPipe
 from codecall.sandbox.host.references import ReferenceLimits, ReferenceResolver, ReferenceStore
 from codecall.sandbox.interfaces import RunHooks, ToolBroker
+from codecall.wording import cut
 
 MAX_BUFFERED_BYTES = 32 * 1024 * 1024
 """Bytes of input that may wait for a tool before the worker gets no further turn, and bytes of answers that may wait
@@ -427,7 +428,7 @@ class CallLog:
         text = f"{'; '.join(parts)}." if parts else ""
         if except_call is not None and len(self.calls) > 1:
             text = f"{self._named(self.calls[except_call])} {text}"
-        return text if len(text) <= MAX_SUMMARY else f"{text[: MAX_SUMMARY - 1]}…"
+        return cut(text, MAX_SUMMARY)
 
     def _named(self, call: CallRecord) -> str:
         """Which of the calls it is that failed."""
@@ -455,7 +456,7 @@ def _counted(count: int) -> str:
 
 
 def _shortened(name: str) -> str:
-    return name if len(name) <= _MAX_NAME_SHOWN else f"{name[:_MAX_NAME_SHOWN]}…"
+    return cut(name, _MAX_NAME_SHOWN)
 
 
 def _joined(names: Iterable[str]) -> str:

@@ -27,6 +27,7 @@ from codecall.sandbox.host.outcomes import error_from_failure, excerpt_at, unexp
 from codecall.sandbox.interfaces import ForeseenCall, ToolBroker
 from codecall.sandbox.lines import LineTable
 from codecall.schema.partial import MAX_NESTING, PartialInput, PartialInputError, PreflightError, has_unknowns
+from codecall.wording import join_names
 
 MAX_OTHERS: Final = 3
 """Other calls with a wrong input that a hint names."""
@@ -122,8 +123,7 @@ class Preflight:
         more = ""
         if others:
             names = [f"line {error.location.line} ('{error.tool_name}')" for error in others if error.location]
-            rest = len(others) - MAX_OTHERS
-            more = f" So are other calls: {', '.join(names[:MAX_OTHERS])}{f' and {rest} more' if rest > 0 else ''}."
+            more = f" So are other calls: {join_names(names, MAX_OTHERS)}."
         if isinstance(first, InvalidInputError):
             advice = "The input is wrong whenever the call is made: correct the fields named here."
         else:

@@ -35,6 +35,7 @@ from codecall.sandbox.starlark.policy import (
     function_name,
     lower_case_names,
 )
+from codecall.wording import join_names
 
 SCRIPT: Final = "<script>"
 """The function that the statements of a script are put into; no script can have that name."""
@@ -297,10 +298,9 @@ class _Names:
             self.calls.append(wire.NamedCall("tool", tools[written].tool, node.start))
             return
         near = self._nearest(name, tools, 0.6)
-        listed = ", ".join(list(tools)[:MAX_LISTED_TOOLS])
-        more = f" and {len(tools) - MAX_LISTED_TOOLS} more" if len(tools) > MAX_LISTED_TOOLS else ""
+        listed = join_names(tools, MAX_LISTED_TOOLS)
         guess = f"Did you mean `{server.name}.{near[0]}`?\n" if near else ""
-        hint = f"{guess}Tools of {server.name}: {listed}{more}"
+        hint = f"{guess}Tools of {server.name}: {listed}"
         self._add(node.name.start, f"{server.name} has no tool '{name}'", hint)
 
     def _call(self, node: ast.CallExpression, function: ast.Identifier) -> None:
@@ -371,9 +371,8 @@ class _Names:
             return None
         if not self._data:
             return "This call has no `data`; what is given there are variables, each by its key."
-        keys = ", ".join(f"`{key}`" for key in self._data[:MAX_LISTED_TOOLS])
-        more = f" and {len(self._data) - MAX_LISTED_TOOLS} more" if len(self._data) > MAX_LISTED_TOOLS else ""
-        return f"The keys of `data` are variables: write {keys}{more}."
+        keys = join_names(self._data, MAX_LISTED_TOOLS, "`{}`".format)
+        return f"The keys of `data` are variables: write {keys}."
 
     def _hint(self, name: str, *, as_function: bool) -> str | None:
         """What may have been meant by `name`."""

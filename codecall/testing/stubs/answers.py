@@ -34,6 +34,7 @@ from codecall.errors import (
 from codecall.testing.calls import Call, Calls, abbreviate
 from codecall.testing.enclaves import run_on_loop
 from codecall.testing.report import IN_TESTS, Wording
+from codecall.wording import cut
 
 CODES: Final[dict[str, tuple[type[ToolCallError], str]]] = {
     "TOOL_EXECUTION_ERROR": (ToolCallError, "{0} failed"),
@@ -234,7 +235,7 @@ def describe_raised(failure: Exception) -> str | None:
             file = frame.f_code.co_filename
             place = f"{Path(file).name}:{line}"
     text = f"{type(failure).__name__}: {failure}"
-    excerpt = text if len(text) <= _MAX_EXCEPTION_CHARS else f"{text[:_MAX_EXCEPTION_CHARS]}…"
+    excerpt = cut(text, _MAX_EXCEPTION_CHARS)
     return f"{excerpt} at {place}" if place else None
 
 

@@ -30,7 +30,7 @@ from codecall.schema.partial import PreflightError
 from codecall.schema.validation import invalid_input_message
 from codecall.similarity import nearest
 from codecall.testing.calls import Call, abbreviate
-from codecall.testing.report import join_names
+from codecall.testing.report import MAX_LISTED
 from codecall.testing.stubs.answers import (
     AnswersExhausted,
     Stub,
@@ -42,6 +42,7 @@ from codecall.testing.stubs.answers import (
 )
 from codecall.testing.stubs.schemas import join_problems
 from codecall.testing.stubs.stubs import Stubs
+from codecall.wording import join_names
 
 __tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
 
@@ -268,7 +269,11 @@ class StubBroker(CallbackBroker):
             near = nearest(call.name, known, min_similarity=_MIN_SIMILARITY)
             if near:
                 return f"which has no stub; did it mean {near[0]}?"
-            return f"which has no stub; there are stubs of {join_names(known)}" if known else "which has no stub"
+            return (
+                f"which has no stub; there are stubs of {join_names(known, MAX_LISTED)}"
+                if known
+                else "which has no stub"
+            )
         if all(stub.spent for stub in same_name):
             total = sum(len(stub.answered) for stub in same_name)
             return f"which is declared for {total} call{'s' * (total > 1)}; this is one more"

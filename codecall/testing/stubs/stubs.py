@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from codecall.errors import CallKind
 from codecall.testing.calls import Calls
-from codecall.testing.report import IN_TESTS, CallHistory, FailureReason, Wording, join_names, suggest_arguments
+from codecall.testing.report import IN_TESTS, MAX_LISTED, CallHistory, FailureReason, Wording, suggest_arguments
 from codecall.testing.stubs.answers import (
     SideEffect,
     Stub,
@@ -24,6 +24,7 @@ from codecall.testing.stubs.answers import (
     caller_place,
 )
 from codecall.testing.stubs.schemas import DeclaredTool, DeclaredTools, join_problems
+from codecall.wording import join_names
 
 if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
@@ -322,7 +323,7 @@ class Stubs:
     def _advice(self, stub: Stub) -> str:
         """Which calls there were instead, and how to allow that the stub is unused."""
         names = list(dict.fromkeys(self.calls.names))
-        lines = [f"  The scripts called: {join_names(names) or 'nothing'}"]
+        lines = [f"  The scripts called: {join_names(names, MAX_LISTED) or 'nothing'}"]
         others = [other for other in self.stubs if other is not stub and other.stands_for(stub.kind, stub.name)]
         if not stub.answered and any(other.answered for other in others):
             lines.append(f"  Another stub of that name answered: {self.wording.several}")

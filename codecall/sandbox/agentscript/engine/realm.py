@@ -15,6 +15,7 @@ from typing import Final, Literal, Protocol, TypeAlias, cast
 import _quickjs as quickjs  # pyright: ignore[reportMissingTypeStubs]
 import msgspec
 
+from codecall.sandbox.agentscript.checked import Position
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, CallWarnings
 from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, nothing_returned
 from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
@@ -24,7 +25,6 @@ from codecall.sandbox.agentscript.engine.heap import HeapGauge, release_memory
 from codecall.sandbox.agentscript.engine.prelude import LOCALE, NEEDS_LOCALE, REFERENCES, runtime_text
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic
-from codecall.sandbox.lines import Position
 from codecall.sandbox.wire import Answer, Call, Failure, Limits, calls_that_fit, has_large_integer, utf8_length
 
 _NoPosition: TypeAlias = tuple[None, None]
