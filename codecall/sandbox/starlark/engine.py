@@ -26,8 +26,8 @@ from codecall.sandbox.agentscript.engine.console import Console
 from codecall.sandbox.agentscript.engine.realm import ScriptOutcome
 from codecall.sandbox.agentscript.parser.unicode import well_formed
 from codecall.sandbox.agentscript.validator.names import AskHost
-from codecall.sandbox.starlark import amended as amended  # noqa: PLC0414 - it mends the evaluator
-from codecall.sandbox.starlark.failures import TaskFailedError, ToolFailedError, calling_offset, failure_of
+from codecall.sandbox.starlark.evaluator_internals import calling_offset
+from codecall.sandbox.starlark.failures import TaskFailedError, ToolFailedError, failure_of
 from codecall.sandbox.starlark.policy import (
     BUILTIN_NAMES,
     EXTRACT,

@@ -1,24 +1,20 @@
-"""Why a Starlark script failed: the place in its text, found in the evaluator's own stack, and what to do."""
+"""Why a Starlark script failed: the place in its text, and what to do."""
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from difflib import get_close_matches
-from types import FrameType, TracebackType
 from typing import Final, cast
 
 from starlark.eval.errors import EvalError
-from starlark.eval.values import Dict, StarlarkList
+from starlark.eval.values import StarlarkList
 
 from codecall.sandbox.agentscript.parser.unicode import DECEIVES_IN_CODE, well_formed
 from codecall.sandbox.lines import LineTable
+from codecall.sandbox.starlark.evaluator_internals import dict_and_key, innermost_offset
 from codecall.sandbox.starlark.mistakes import evaluation_hint
 from codecall.sandbox.wire import Failure
-
-_EVALUATOR: Final = {"_eval_expr": "expr", "_exec_stmt": "stmt"}
-"""Functions of the evaluator that stand for a place in the script, and their variable that holds the node."""
 
 _INTERNAL: Final = tuple(
     (re.compile(pattern), word)
@@ -85,43 +81,17 @@ def offset_of(error: BaseException) -> int | None:
     """The offset of the innermost expression or statement that an error passed."""
     if isinstance(error, TaskFailedError):
         return error.offset
-    offset: int | None = None
-    trace: TracebackType | None = error.__traceback__
-    while trace is not None:
-        offset = _offset(trace.tb_frame, offset)
-        trace = trace.tb_next
-    return offset
-
-
-def calling_offset() -> int | None:
-    """The offset of the call that the script is in."""
-    frame: FrameType | None = inspect.currentframe()
-    while frame is not None:
-        if frame.f_code.co_name == "_eval_expr":
-            return _offset(frame, None)
-        frame = frame.f_back
-    return None
-
-
-def _offset(frame: FrameType, default: int | None) -> int | None:
-    name = _EVALUATOR.get(frame.f_code.co_name)
-    node = frame.f_locals.get(name) if name is not None else None
-    start = getattr(node, "start", None)
-    # The function around the script has no place in it.
-    return start if isinstance(start, int) and node is not None else default
+    return innermost_offset(error.__traceback__)
 
 
 def keys_of(error: BaseException) -> str | None:
     """What there is in the dict that lacks the key which an error is about: its keys, the nearest, its only list."""
     if isinstance(error, TaskFailedError):
         return error.keys
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    values = trace.tb_frame.f_locals if trace is not None else {}
-    owner, key = values.get("self"), values.get("key")
-    if not isinstance(owner, Dict) or not message_of(error).startswith("KeyError"):
+    found = dict_and_key(error.__traceback__)
+    if found is None or not message_of(error).startswith("KeyError"):
         return None
+    owner, key = found
     items = cast("list[tuple[object, object]]", owner.items())[:MAX_KEYS]  # pyright: ignore[reportUnknownMemberType]
     named = {text: value for text, value in ((_key_text(name), value) for name, value in items) if text is not None}
     if not named:

@@ -1,17 +1,25 @@
-"""What the package `starlark` gets wrong, and scripts may rely on; importing this module puts it right.
+"""What the package `starlark` gets wrong, and scripts may rely on; importing this module puts it right. And the places
+of a script in the evaluator's stack.
 
 A list that is extended by itself grows until the memory is full, and a few methods take their own receiver for an
 argument of the same name: `"{s}".format(s=1)`. A built-in function that goes through a whole range, list or text is one
 step to it, however long that takes; here elements count. And it imports a module whenever it counts bytes, which takes
 half of the time of a script that computes.
+
+Private names of starlark 0.6 that this file uses, since there is no public way: `_format_impl`, `_to_iter` and
+`_encode_value`, which are called with other arguments or count elements first; `_data`, the items of a list; `_charge`
+and `_charge_thread_alloc`, which are replaced; `_eval_expr` and `_exec_stmt`, whose frames hold the node that is
+evaluated as `expr` and `stmt`, with its place; and the local variables `self` and `key` of methods of dicts.
 """
 
 # pyright: reportPrivateUsage=false, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from itertools import islice
+from types import CodeType, FrameType, TracebackType
 from typing import Any, Final
 
 from starlark.eval import builtins, evaluator, json_module, values
@@ -23,6 +31,45 @@ from starlark.eval.values import Dict, Range, StarlarkList, StarlarkSet
 
 FEW: Final = 1024
 """Numbers of a range that are counted at once."""
+
+_NODES: Final[Mapping[CodeType, str]] = {evaluator._eval_expr.__code__: "expr", evaluator._exec_stmt.__code__: "stmt"}
+"""Functions of the evaluator that stand for a place in the script, and their variable that holds the node."""
+
+
+def innermost_offset(trace: TracebackType | None) -> int | None:
+    """The offset in the script of the innermost expression or statement in a traceback."""
+    offset: int | None = None
+    while trace is not None:
+        offset = _offset(trace.tb_frame, offset)
+        trace = trace.tb_next
+    return offset
+
+
+def calling_offset() -> int | None:
+    """The offset of the call that the script is in."""
+    frame: FrameType | None = inspect.currentframe()
+    while frame is not None:
+        if _NODES.get(frame.f_code) == "expr":
+            return _offset(frame, None)
+        frame = frame.f_back
+    return None
+
+
+def _offset(frame: FrameType, default: int | None) -> int | None:
+    name = _NODES.get(frame.f_code)
+    node = frame.f_locals.get(name) if name is not None else None
+    start = getattr(node, "start", None)
+    # The function around the script has no place in it.
+    return start if isinstance(start, int) and node is not None else default
+
+
+def dict_and_key(trace: TracebackType | None) -> tuple[Dict, object] | None:
+    """The dict of whose method the innermost frame of a traceback is, and the key that the method looks up."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    values = trace.tb_frame.f_locals if trace is not None else {}
+    owner = values.get("self")
+    return (owner, values.get("key")) if isinstance(owner, Dict) else None
 
 
 def _extend(items: StarlarkList, more: Iterable[Any]) -> None:
@@ -71,22 +118,22 @@ def _elements(value: Any) -> Iterator[Any]:
     """What a built-in function iterates over; a range counts for itself."""
     if not isinstance(value, (Range, str)) and isinstance(value, Sized):
         _visit(len(value))
-    return _to_iter(value)
+    return _plain_iter(value)
 
 
 def _repr(value: Any, *seen: Any) -> str:
     _visit(1)
-    return _repr_starlark(value, *seen)
+    return _plain_repr(value, *seen)
 
 
 def _encode(value: Any, *to: Any) -> None:
     _visit(len(value) if isinstance(value, str) else 1)
-    _encode_value(value, *to)
+    _plain_encode(value, *to)
 
 
 def _decode(source: Any) -> Any:
     _visit(len(source) if isinstance(source, str) else 0)
-    return _decode_text(source)
+    return _plain_decode(source)
 
 
 def _format(text: str, /, *positional: Any, **named: Any) -> str:
@@ -100,8 +147,8 @@ def _update(target: Dict, /, *positional: Any, **named: Any) -> None:
         target[key] = value
 
 
-_to_iter, _repr_starlark = builtins._to_iter, values.repr_starlark
-_encode_value, _decode_text = json_module._encode_value, json_module.decode
+_plain_iter, _plain_repr = builtins._to_iter, values.repr_starlark
+_plain_encode, _plain_decode = json_module._encode_value, json_module.decode
 builtins._to_iter, values.repr_starlark = _elements, _repr
 json_module._encode_value, json_module.decode = _encode, _decode
 values._charge = evaluator._charge_thread_alloc = _allocate
