@@ -33,6 +33,7 @@ from codecall.sandbox.host import dispatch, pipe, preflight
 from codecall.sandbox.starlark import policy as starlark
 from codecall.sandbox.worker import jail, syscalls
 from tests import reference_tables
+from tests.policy_rows import all_rows
 from tests.printed_tables import Printers, read_tables, table, words, write_tables
 
 REPOSITORY = Path(__file__).parent.parent
@@ -91,7 +92,7 @@ def switches() -> str:
     rows = [
         (
             verdict,
-            words(row.name for row in policy.all_rows() if row.verdict == verdict),
+            words(row.name for row in all_rows() if row.verdict == verdict),
             *map(_allows(field), PRESET_NAMES),
         )
         for verdict, field in SWITCHES.items()

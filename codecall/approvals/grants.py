@@ -103,12 +103,6 @@ class Grants:
         """Withdraw the grant with this id; whether there was one. Calls that it has let through have been made."""
         return any(self._drop(grant) for grant in self.list() if grant.id == grant_id)
 
-    def revoke_all(self) -> int:
-        """Withdraw all grants; how many there were."""
-        count = len(self.list())
-        self._by_tool.clear()
-        return count
-
     def end_run(self, run_id: str) -> None:
         """Drop the grants of a run that has ended."""
         for grant in self.of_run(run_id):

@@ -8,8 +8,8 @@ from codecall.cli import exit_codes as exits
 from codecall.cli.commands.policy import TABLES
 from codecall.cli.commands.presets import field_descriptions
 from codecall.presets import PRESET_NAMES, Preset, load_preset, presets_folder
-from codecall.sandbox.agentscript.policy import all_rows
 from tests.cli.conftest import CommandLine
+from tests.policy_rows import all_rows
 
 
 def test_every_row_of_the_policy_is_printed(cli: CommandLine):

@@ -11,8 +11,39 @@ import pytest
 
 from codecall.presets import PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript.engine import bytecode, realm
-from codecall.sandbox.agentscript.policy import GLOBALS, PROTOTYPES, UNREACHABLE_PROTOTYPES, Rules, inherited
+from codecall.sandbox.agentscript.policy import GLOBALS, PROTOTYPES, Rules, inherited
 from codecall.sandbox.wire import PRESET_FIELDS, Limits
+
+UNREACHABLE_PROTOTYPES = frozenset(
+    [
+        "ArrayBuffer",
+        "AsyncDisposableStack",
+        "DOMException",
+        "DataView",
+        "DisposableStack",
+        "FinalizationRegistry",
+        "SharedArrayBuffer",
+        "SuppressedError",
+        "WeakMap",
+        "WeakRef",
+        "WeakSet",
+        "Int8Array",
+        "Uint8Array",
+        "Uint8ClampedArray",
+        "Int16Array",
+        "Uint16Array",
+        "Int32Array",
+        "Uint32Array",
+        "BigInt64Array",
+        "BigUint64Array",
+        "Float16Array",
+        "Float32Array",
+        "Float64Array",
+        "TypedArray",
+        "IteratorHelperPrototype",
+    ]
+)
+"""Kinds of values that no script can have: their globals are gone, and no syntax or method makes one."""
 
 new_engine = cast("Callable[[], Any]", quickjs.Context)
 

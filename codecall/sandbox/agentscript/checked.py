@@ -58,8 +58,6 @@ class CatchSite:
     param_start: int
     """Start of the parameter without its parentheses; -1 for `none` and `absent`."""
     param_end: int
-    clause_start: int
-    """Start of the word `catch`."""
     body_start: int
     """Start of the `{`; where a clause would go, for `absent`."""
     body_end: int

@@ -930,14 +930,6 @@ PROTOTYPES: Final[Mapping[str, PrototypeRow]] = MappingProxyType(
 )
 """Every prototype a script's values can have. What a built realm holds is exactly this (a test crawls it)."""
 
-UNREACHABLE_PROTOTYPES: Final = _names(
-    "ArrayBuffer AsyncDisposableStack DOMException DataView DisposableStack FinalizationRegistry SharedArrayBuffer "
-    "SuppressedError WeakMap WeakRef WeakSet Int8Array Uint8Array Uint8ClampedArray Int16Array Uint16Array Int32Array "
-    "Uint32Array BigInt64Array BigUint64Array Float16Array Float32Array Float64Array TypedArray "
-    "IteratorHelperPrototype"
-)
-"""Kinds of values that no script can have: their globals are gone, and no syntax or method makes one."""
-
 
 def inherited(rules: Rules) -> dict[str, frozenset[str]]:
     """What each prototype keeps under `rules`, by the name of its row."""
@@ -1234,22 +1226,6 @@ TYPE_PLACES: Final[Mapping[str, Row]] = _by_name(
 
 NEVER_MEMBERS: Final = frozenset({"then", "toJSON"}) | PROTOTYPES["Object.prototype"].allowed | frozenset(NEVER_NAMES)
 """What the engine and its own functions read of any object, and call: no tool goes by it in a namespace."""
-
-
-def all_rows() -> tuple[Row, ...]:
-    """Every row of every table, for documentation and tests."""
-    tables: tuple[Mapping[str, Row], ...] = (
-        NODES,
-        VARIANTS,
-        NEVER_NAMES,
-        PREFIXES,
-        GLOBALS,
-        MEMBERS,
-        SOURCE,
-        TYPESCRIPT,
-        TYPE_PLACES,
-    )
-    return tuple(row for table in tables for row in table.values())
 
 
 def allowed_members(name: str, rules: Rules) -> frozenset[str] | None:

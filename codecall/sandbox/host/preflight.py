@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from itertools import groupby
 from typing import Final, cast
 
@@ -77,10 +78,14 @@ class Preflight:
     def __init__(self, broker: ToolBroker, start: wire.Start) -> None:
         self._broker = broker
         self._limits = start.limits
-        self.lines = LineTable(start.script)
-        """The lines of the script."""
+        self._script = start.script
         self.errors: list[ToolCallError] = []
         """The calls that cannot succeed, in the script's order."""
+
+    @cached_property
+    def lines(self) -> LineTable:
+        """The lines of the script; most scripts end without an error, and never need them."""
+        return LineTable(self._script)
 
     async def check(self, plan: wire.Plan, *, names: bool = True) -> None:
         """Add those of the calls of `plan` that cannot succeed, as far as that can be known, to `errors`.
@@ -100,13 +105,13 @@ class Preflight:
                 await asyncio.sleep(0)
             if names and not site.certain:
                 continue
-            arguments, location = await self._arguments(site), self.location(site.start)
+            arguments = await self._arguments(site)
+            self._check_offset(site.start)
             name, error = await self._check_call(site, None if arguments is None else arguments.value)
             if error is not None and (names or error.code == InvalidInputError.code):
                 offset = None if arguments is None else arguments.offset_of(error.paths)
-                if offset is not None:
-                    location = self.location(offset)
-                self.errors.append(_tool_call_error(name, error, location))
+                place = self.location(site.start if offset is None else offset)
+                self.errors.append(_tool_call_error(name, error, place))
 
     async def error(self, plan: wire.Plan) -> ToolCallError | None:
         """The error of a script with this plan that may not go on; None if it may.
@@ -153,9 +158,12 @@ class Preflight:
         Raises:
             MessageValidationError: the script has none there.
         """
-        if not 0 <= offset <= len(self.lines.source):
-            raise MessageValidationError("The worker names a place that is not in the script")
+        self._check_offset(offset)
         return Location(*self.lines.position(offset))
+
+    def _check_offset(self, offset: int) -> None:
+        if not 0 <= offset <= len(self._script):
+            raise MessageValidationError("The worker names a place that is not in the script")
 
     async def _arguments(self, site: wire.Site) -> PartialInput | None:
         """What is known of a call's input; None where that is nothing."""

@@ -43,7 +43,6 @@ from codecall.sandbox.host.preflight import Preflight, QuestionHandler, dry_run_
 from codecall.sandbox.host.process import WorkerProcess
 from codecall.sandbox.host.references import NO_REFERENCES, ReferenceLimits, resolve_result
 from codecall.sandbox.interfaces import BLOCK_REFERENCE, NO_HOOKS, ResultPlace, RunHooks, ToolBroker
-from codecall.sandbox.lines import LineTable
 from codecall.sandbox.starlark import policy as starlark
 
 WATCHDOG_GRACE_MS = 150
@@ -169,7 +168,7 @@ class ScriptRun:
                         return await self._abandon(message, error)
                 while isinstance(message, wire.Calls):
                     message = await self._perform(message)
-                return await self._finish(message, preflight.lines)
+                return await self._finish(message, preflight)
             except (SelfReferenceError, ToolCallError) as error:
                 # A tool's failure reaches the script, but for one of `getTool`, which has no way to fail.
                 self.worker.retired = True
@@ -341,18 +340,18 @@ class ScriptRun:
             raise MessageValidationError("The worker ran a script that was not to run")
         self.worker.retired |= not message.reusable
         if message.failure is not None:
-            return await self._finish(message, preflight.lines)
+            return await self._finish(message, preflight)
         if message.plan is not None:
             # The report says of all names what is known of them.
             await preflight.check(message.plan, names=False)
         value = await dry_run_report(raw_result(message, self.limits).text, start, preflight, self.broker)
         return ExecutionResult("ok", value=value, stats=self.stats(), calls=self.calls())
 
-    async def _finish(self, done: wire.Done, lines: LineTable) -> ExecutionResult:
+    async def _finish(self, done: wire.Done, preflight: Preflight) -> ExecutionResult:
         if not done.reusable:
             self.worker.retired = True
         if done.failure is not None:
-            failure, dispatcher = done.failure, self.dispatcher
+            failure, dispatcher, lines = done.failure, self.dispatcher, preflight.lines
             if failure.call in dispatcher.errors and not self._starlark:
                 failure = msgspec.structs.replace(failure, call=dispatcher.first_failure(failure.call, lines.source))
             return self.failed(error_from_failure(failure, dispatcher.errors, lines), failure.call)

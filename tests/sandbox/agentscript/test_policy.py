@@ -18,12 +18,12 @@ from codecall.sandbox.agentscript.policy import (
     VARIANTS,
     Row,
     Rules,
-    all_rows,
     allowed_members,
     is_meta_tool,
     language_summary,
 )
 from codecall.sandbox.agentscript.validate import validate_script
+from tests.policy_rows import all_rows
 
 EVERYTHING = Rules(allow_loops=True, allow_regex=True, allow_console=True, allow_clock=True)
 ALL_RULES = [Rules(*switches) for switches in itertools.product([False, True], repeat=4)]

@@ -77,14 +77,6 @@ def parse(script: str) -> SyntaxTree | None:
     return SyntaxTree(tree.root_node, complete=not tree.root_node.has_error)
 
 
-def node_kinds() -> Iterator[tuple[str, bool]]:
-    """Every kind of node that the parser can emit, and whether it is named rather than a word or sign."""
-    for number in range(_LANGUAGE.node_kind_count):
-        kind = _LANGUAGE.node_kind_for_id(number)
-        if kind is not None and _LANGUAGE.node_kind_is_visible(number):
-            yield kind, _LANGUAGE.node_kind_is_named(number)
-
-
 def misranked_nodes(script: str, root: TypeScriptNode) -> Iterator[TypeScriptNode]:
     """Nodes that the parser ranks below all operators although they bind most tightly: the `!` of non-null assertions,
     and the type arguments of calls after operators, as in `1 + f<T>(x)`."""

@@ -466,9 +466,9 @@ def _switch(walk: Walk, node: Node, scope: Scope) -> None:
 def _catch(walk: Walk, node: Node, scope: Scope) -> None:
     param: Node = node.param
     body: Node = node.body
-    begin, (first, last) = node.range[0] - PREFIX_LENGTH, body.range
+    first, last = body.range
     if param is None:
-        walk.catches.append(CatchSite("none", None, -1, -1, begin, first - PREFIX_LENGTH, last - PREFIX_LENGTH))
+        walk.catches.append(CatchSite("none", None, -1, -1, first - PREFIX_LENGTH, last - PREFIX_LENGTH))
     else:
         scope = Scope(scope)
         walk.declare(param, scope, scope)
@@ -480,7 +480,6 @@ def _catch(walk: Walk, node: Node, scope: Scope) -> None:
                 param.name if named else None,
                 start - PREFIX_LENGTH,
                 end - PREFIX_LENGTH,
-                begin,
                 first - PREFIX_LENGTH,
                 last - PREFIX_LENGTH,
             )
@@ -491,7 +490,7 @@ def _catch(walk: Walk, node: Node, scope: Scope) -> None:
 def _try(walk: Walk, node: Node, scope: Scope) -> None:
     if node.handler is None:
         end = node.block.range[1] - PREFIX_LENGTH
-        walk.catches.append(CatchSite("absent", None, -1, -1, end, end, end))
+        walk.catches.append(CatchSite("absent", None, -1, -1, end, end))
     walk.push(node.block, scope)
     walk.push(node.handler, scope)
     walk.push(node.finalizer, scope)

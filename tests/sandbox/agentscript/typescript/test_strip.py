@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 
 import pytest
+import tree_sitter
+import tree_sitter_typescript
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall.sandbox.agentscript.policy import TYPE_PLACES, TYPESCRIPT, WORDS_OF_JAVASCRIPT
 from codecall.sandbox.agentscript.typescript import parser as typescript
-from codecall.sandbox.agentscript.typescript.parser import MAX_BROKEN_LENGTH, node_kinds, parse
+from codecall.sandbox.agentscript.typescript.parser import MAX_BROKEN_LENGTH, parse
 from codecall.sandbox.agentscript.typescript.strip import StrippedScript, strip_types
 from codecall.testing import read_programs
 from tests.sandbox.agentscript.typescript.typed_programs import TypedPrograms
@@ -179,6 +182,15 @@ def test_nothing_hides_in_types(hidden: str):
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The parser
+
+
+def node_kinds() -> Iterator[tuple[str, bool]]:
+    """Every kind of node that the parser can emit, and whether it is named rather than a word or sign."""
+    language = tree_sitter.Language(tree_sitter_typescript.language_typescript())
+    for number in range(language.node_kind_count):
+        kind = language.node_kind_for_id(number)
+        if kind is not None and language.node_kind_is_visible(number):
+            yield kind, language.node_kind_is_named(number)
 
 
 def test_every_kind_of_node_of_the_grammar_has_a_row():
