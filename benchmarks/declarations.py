@@ -141,7 +141,7 @@ async def answers(tools: Sequence[Definition]) -> list[Texts]:
 
 
 def _pairs(tool: Definition, in_json: Definition, in_typescript: Definition) -> tuple[tuple[str, str], ...]:
-    """One tool each way; a hit of search is put together here, as `codecall/meta_tools/search.py` does."""
+    """One tool each way; a hit of search is put together here, as `codecall/meta_tools/search/tool.py` does."""
     schemas = {key: in_json[key] for key in ("name", "description", "inputSchema", "outputSchema")}
     hit = {"name": tool["name"], "appId": in_json["appId"], "score": 0.5}
     full = {**hit, **schemas, "annotations": in_json["annotations"]}

@@ -36,10 +36,10 @@ from codecall.catalog.search.lazy import resolve_strategy
 from codecall.catalog.view import CatalogView
 from codecall.concurrency import iterate_cooperatively
 from codecall.errors import OptionsError
+from codecall.meta_tools.approval_source import PluginApprovals
 from codecall.meta_tools.base import MetaTool, Runtime, separator_for
 from codecall.meta_tools.execute import ExecuteTool
 from codecall.meta_tools.runtime import (
-    Asking,
     ToolSet,
     changed_options,
     create_enclave_pool,
@@ -138,7 +138,7 @@ class CodeCallPlugin(CatalogTransform):
         observed = options.observed_output
         observations = OutputObserver(observed) if observed.enabled else None
         audit = Audit(options.audit)
-        self.asking: Final = Asking(options, audit, self._is_composite)
+        self.asking: Final = PluginApprovals(options, audit, self._is_composite)
         """What asks persons in its runs; a plugin of a server that this one is mounted on looks at it."""
         stored = [observations] if observations is not None and observed.store else []
         self._flushing = LifespanFlush(self.asking, audit, *stored)

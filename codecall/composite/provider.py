@@ -23,8 +23,9 @@ from codecall.composite.definition import Definition, Finding, ScriptDefinition,
 from codecall.composite.reading import DefinitionSource, read_definitions
 from codecall.composite.scripts.tool import ScriptFileTool
 from codecall.composite.tool import CompositeTool, WorkflowTool
+from codecall.meta_tools.approval_source import PluginApprovals
 from codecall.meta_tools.base import Runtime
-from codecall.meta_tools.runtime import Asking, create_enclave_pool, create_search_index
+from codecall.meta_tools.runtime import create_enclave_pool, create_search_index
 from codecall.options import PluginOptions
 from codecall.server.lifespan import EnclaveLifespan
 from codecall.telemetry.spans import Telemetry
@@ -133,7 +134,7 @@ class CompositeTools(Provider):
         telemetry = Telemetry(enabled=built.telemetry)
         audit = Audit(built.audit)
         # Its tools may ask, whether or not a rule does.
-        self.asking = Asking(built.model_copy(update={"composite_tools": sources}), audit, self._is_composite)
+        self.asking = PluginApprovals(built.model_copy(update={"composite_tools": sources}), audit, self._is_composite)
         """What asks persons in its runs; a plugin of a server that this one is mounted on looks at it."""
         lifetime = EnclaveLifespan()
         self._runtime = Runtime(

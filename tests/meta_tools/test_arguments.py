@@ -19,7 +19,7 @@ from codecall.meta_tools.base import Arguments, ArgumentsError, parse_arguments
 from codecall.meta_tools.describe import DescribeArguments
 from codecall.meta_tools.execute import MAX_ALL_GLOBS_CHARS, ExecuteArguments
 from codecall.meta_tools.invoke import InvokeArguments
-from codecall.meta_tools.search import SearchArguments
+from codecall.meta_tools.search.tool import SearchArguments
 
 MODELS: dict[str, type[Arguments]] = {
     "search": SearchArguments,

@@ -13,8 +13,8 @@ from fastmcp import FastMCP
 
 from codecall import tool_metadata
 from codecall.catalog.search.index import SearchIndex
-from codecall.meta_tools.search import OUTPUT_SCHEMA
-from codecall.meta_tools.search_results import BRIEF_CHARS, MAX_ECHO_CHARS, brief_description
+from codecall.meta_tools.search.results import BRIEF_CHARS, MAX_ECHO_CHARS, brief_description
+from codecall.meta_tools.search.tool import OUTPUT_SCHEMA
 
 
 def names(answer: dict[str, Any]) -> list[str]:
@@ -350,9 +350,9 @@ async def test_what_grows_with_the_catalog_stays_off_the_event_loop(shop: Any) -
     called: set[str] = set()
 
     files = (
-        "meta_tools/search.py",
-        "meta_tools/search_request.py",
-        "meta_tools/search_results.py",
+        "meta_tools/search/tool.py",
+        "meta_tools/search/request.py",
+        "meta_tools/search/results.py",
         "catalog/search/fusion.py",
     )
 

@@ -12,7 +12,7 @@ import pytest
 from anyio import fail_after, to_thread
 
 from codecall.catalog.entries import CatalogEntry
-from codecall.meta_tools.search_results import (
+from codecall.meta_tools.search.results import (
     DEAD_END,
     MAX_ECHO_CHARS,
     MAX_NAMED,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.index import Hit
-from codecall.meta_tools.search_selection import NEAREST, Criteria, Selection, select
+from codecall.meta_tools.search.selection import NEAREST, Criteria, Selection, select
 
 ENTRIES = [
     CatalogEntry(f"t{n:02}", f"app{n % 3}", "", {}, tags=frozenset({f"tag{n % 4}"} if n % 4 else ())) for n in range(30)

@@ -14,7 +14,7 @@ from mcp_types import ToolAnnotations
 
 from codecall import tool_metadata
 from codecall.catalog.typescript import declarations as typescript
-from codecall.meta_tools.search import OUTPUT_SCHEMA
+from codecall.meta_tools.search.tool import OUTPUT_SCHEMA
 from examples.crm.server import create_crm
 from tests.typescript.compiler import complaints
 

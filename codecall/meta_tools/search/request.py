@@ -14,8 +14,8 @@ from codecall.catalog.search.index import Hit, SearchIndex
 from codecall.catalog.search.threads import search_threads
 from codecall.concurrency import CHUNK
 from codecall.meta_tools.base import JsonObject
-from codecall.meta_tools.search_arguments import SearchArguments, SearchFilter
-from codecall.meta_tools.search_results import (
+from codecall.meta_tools.search.arguments import SearchArguments, SearchFilter
+from codecall.meta_tools.search.results import (
     DEAD_END,
     OVERVIEW,
     PLURALS,
@@ -33,7 +33,7 @@ from codecall.meta_tools.search_results import (
     suggest_searches,
     unknown_name_warnings,
 )
-from codecall.meta_tools.search_selection import Criteria, Match, Selection, UnmatchedQuery, select
+from codecall.meta_tools.search.selection import Criteria, Match, Selection, UnmatchedQuery, select
 from codecall.options import PluginOptions
 
 if TYPE_CHECKING:

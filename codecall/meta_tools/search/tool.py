@@ -25,14 +25,14 @@ from codecall.meta_tools.base import (
     tool_result_from_catalog,
 )
 from codecall.meta_tools.descriptions import describe_search
-from codecall.meta_tools.search_arguments import KINDS, SearchArguments, input_schema
+from codecall.meta_tools.search.arguments import KINDS, SearchArguments, input_schema
 from codecall.meta_tools.starlark.script import SCRIPT_ENTRY
 from codecall.meta_tools.starlark.terms import add_call_forms
 
 if TYPE_CHECKING:
     from codecall.extraction.ranking import ModelRanking
-    from codecall.meta_tools.search_results import ObservedSchemas
-    from codecall.meta_tools.search_selection import Match
+    from codecall.meta_tools.search.results import ObservedSchemas
+    from codecall.meta_tools.search.selection import Match
 
 _TEXT: JsonObject = {"type": "string"}
 _COUNT: JsonObject = {"type": "integer", "minimum": 0}
@@ -131,8 +131,8 @@ class SearchTool(MetaTool):
         context, view = self._view()
         kinds = parsed.filter.kinds if parsed.filter else None
         index = await self._runtime.index.get()
-        from codecall.meta_tools.search_request import SearchRequest  # loaded with the index
-        from codecall.meta_tools.search_results import group_by_app, match_documents
+        from codecall.meta_tools.search.request import SearchRequest  # loaded with the index
+        from codecall.meta_tools.search.results import group_by_app, match_documents
 
         entries = await self._entries(context, view, kinds)
         if self._own_name is not None and (kinds is None or "tool" in kinds):  # `find_tool`: it finds scripts as well

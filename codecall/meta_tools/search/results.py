@@ -15,8 +15,8 @@ from codecall.catalog.suggestions import similar_names
 from codecall.catalog.typescript.comments import shorten
 from codecall.catalog.typescript.declarations import declarations
 from codecall.meta_tools.base import JsonObject
-from codecall.meta_tools.search_arguments import Detail
-from codecall.meta_tools.search_selection import NEAREST, Match, UnmatchedQuery
+from codecall.meta_tools.search.arguments import Detail
+from codecall.meta_tools.search.selection import NEAREST, Match, UnmatchedQuery
 from codecall.wording import cut, join_names
 
 ObservedSchemas = dict[str, Mapping[str, object]]
