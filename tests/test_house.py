@@ -137,7 +137,7 @@ HOUSE = {
         f"{MCP} anyio msgspec platformdirs",
     ),
     "extraction.options": Row("option_base", "pydantic"),
-    "extraction": Row(f"{SHARED} approvals.asking extraction telemetry", "anyio mcp_types"),
+    "extraction": Row(f"{SHARED} approvals.elicitation extraction telemetry", "anyio mcp_types"),
     # What joins them.
     "server": Row(f"{SHARED} {ENCLAVE} telemetry", f"{MCP} anyio uncalled_for"),
     "meta_tools": Row(
@@ -146,7 +146,7 @@ HOUSE = {
         f"{MCP} anyio docket fastmcp_tasks msgspec pydantic uncalled_for",
     ),
     "composite": Row(
-        f"{SHARED} approvals.asking approvals.gate approvals.request audit calls catalog meta_tools resume "
+        f"{SHARED} approvals.elicitation approvals.gate approvals.request audit calls catalog meta_tools resume "
         "sandbox.languages server telemetry",
         f"{MCP} anyio gotpl jsonschema msgspec pydantic referencing",
     ),
@@ -170,8 +170,8 @@ HOUSE = {
     "traces": Row(f"{SHARED} audit"),
     "client": Row(f"{SHARED} gateway plugin sandbox.languages", f"{MCP} langchain_core"),
     "cli": Row(
-        f"{SHARED} approvals.asking approvals.desk approvals.request audit.sinks audit.values composite gateway plugin "
-        "sandbox server telemetry testing.recording traces",
+        f"{SHARED} approvals.elicitation approvals.desk approvals.request audit.sinks audit.values composite gateway "
+        "plugin sandbox server telemetry testing.recording traces",
         f"{MCP} anyio cyclopts platformdirs rich yaml",
     ),
 }

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mcp_types import ElicitResult
 
-from codecall.approvals.asking import Unanswered
+from codecall.approvals.elicitation import Unanswered
 from codecall.approvals.request import (
     DEFAULT_CALLS,
     MAX_GRANTED_CALLS,

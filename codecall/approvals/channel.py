@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequest
 
-from codecall.approvals.asking import DENY, TooManyQuestions
+from codecall.approvals.elicitation import DENY, TooManyQuestions
 from codecall.approvals.handover import EarlierAnswers
 from codecall.errors import RunDivergedError
 from codecall.jsonio.decode import sha256

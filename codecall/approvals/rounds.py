@@ -29,8 +29,8 @@ from mcp_types import (
 )
 
 from codecall.approvals import handover
-from codecall.approvals.asking import is_local
 from codecall.approvals.channel import CHANNEL, RoundTripChannel
+from codecall.approvals.elicitation import is_local
 from codecall.approvals.grants import Grants
 from codecall.approvals.handover import EarlierAnswers, MovedGrant, OpenQuestion, RunLease, WaitingRun, WaitingRuns
 from codecall.approvals.options import CLIENT_ROUNDS

@@ -15,7 +15,9 @@ from fastmcp.exceptions import ToolError
 from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from mcp_types import CreateMessageRequest
 
-from codecall.approvals.asking import (
+from codecall.approvals.channel import CHANNEL
+from codecall.approvals.desk import Desk, default_folder
+from codecall.approvals.elicitation import (
     Channel,
     Model,
     RequestChannel,
@@ -26,8 +28,6 @@ from codecall.approvals.asking import (
     is_local,
     is_modern,
 )
-from codecall.approvals.channel import CHANNEL
-from codecall.approvals.desk import Desk, default_folder
 from codecall.approvals.flows import FlowRules
 from codecall.approvals.gate.decisions import follow_values
 from codecall.approvals.gate.gate import CallGate

@@ -19,8 +19,8 @@ from fastmcp.tools import Tool
 
 from codecall.approvals.request import ApprovalRequest
 from codecall.cli.arguments import whole_command
-from codecall.cli.asking import TerminalPerson
 from codecall.cli.output import ProgressLine
+from codecall.cli.terminal_prompts import TerminalPerson
 from codecall.errors import CodeCallError, OptionsError, ServerUnavailableError
 from codecall.gateway.config.options import AnyServer, ExposeOptions, GatewayOptions, HttpServer
 from codecall.gateway.gateway import Gateway

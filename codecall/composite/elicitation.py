@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcp_types import ElicitResult
 
-from codecall.approvals.asking import TOO_MANY_HINT, TooManyQuestions, TooManyWait, Unanswered
+from codecall.approvals.elicitation import TOO_MANY_HINT, TooManyQuestions, TooManyWait, Unanswered
 from codecall.approvals.request import MAX_SHOWN_CHARS, visible
 from codecall.composite.definition import ElicitationStep
 from codecall.composite.failures import WorkflowError

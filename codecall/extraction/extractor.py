@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from anyio import to_thread
 from mcp_types import CreateMessageRequest, CreateMessageRequestParams, SamplingMessage, TextContent
 
-from codecall.approvals.asking import Model, Unanswered, sampled_text
+from codecall.approvals.elicitation import Model, Unanswered, sampled_text
 from codecall.errors import ExtractionFailedError, InvalidInputError
 from codecall.extraction.options import ExtractOptions
 from codecall.extraction.types import Schema, WrongType, read_type

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from mcp_types import CreateMessageRequest, CreateMessageRequestParams, SamplingMessage, TextContent
 
-from codecall.approvals.asking import Model, Unanswered, sampled_text
+from codecall.approvals.elicitation import Model, Unanswered, sampled_text
 from codecall.extraction.extractor import MAX_ANSWER_CHARS, unfenced
 from codecall.jsonio.decode import read_json
 

@@ -20,9 +20,9 @@ from fastmcp.server.providers import Provider
 
 from codecall.approvals.options import ApprovalRule
 from codecall.errors import CodeCallError, OptionsError
-from codecall.gateway.asking import DirectCalls, read_rules, with_server_rules
 from codecall.gateway.config.options import TABLE_EXAMPLES, GatewayOptions
 from codecall.gateway.config.variables import resolve_server, resolve_values
+from codecall.gateway.direct_calls import DirectCallGate, read_rules, with_server_rules
 from codecall.gateway.downstream import ServerBlurb, build_instructions
 from codecall.gateway.exposure import Exposure, ExposurePolicy, GatewayPlugin, Mode, current_context, is_listing_tools
 from codecall.gateway.rule_warnings import RuleWarnings
@@ -89,7 +89,7 @@ class Gateway:
         ]
         self._plugin = self._create_plugin(asked)
         service = self._plugin.approval_service if self._plugin is not None else None
-        asking = DirectCalls(self._plugin, service) if self._plugin is not None and service is not None else None
+        asking = DirectCallGate(self._plugin, service) if self._plugin is not None and service is not None else None
         # The last rule is about tools that are asked for, and these have it anyway.
         has_rules = service is not None and len(service.options.rules) > bool(asked)
         for name, mode in self._exposed.items():

@@ -23,9 +23,9 @@ from anyio import to_thread
 from fastmcp import Context
 
 from codecall.approvals import ahead
-from codecall.approvals.asking import NO_ANSWER_HINT, Channel
 from codecall.approvals.channel import CHANNEL
 from codecall.approvals.desk import in_thread
+from codecall.approvals.elicitation import NO_ANSWER_HINT, Channel
 from codecall.approvals.flows import NO_FLOW, FlowRuling, ValueFlow
 from codecall.approvals.gate.decisions import CURRENT_CALL, By, CallDecisions, CurrentCall, PendingCall
 from codecall.approvals.gate.questions import RunQuestions

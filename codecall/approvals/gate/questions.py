@@ -18,7 +18,8 @@ from anyio import to_thread
 from fastmcp import Context
 from mcp_types import ElicitRequest, ElicitResult, InputRequest, InputRequiredResult, InputResponses
 
-from codecall.approvals.asking import (
+from codecall.approvals.channel import LIMIT
+from codecall.approvals.elicitation import (
     ANSWERS,
     NO_ELICITATION,
     TOO_MANY_HINT,
@@ -33,7 +34,6 @@ from codecall.approvals.asking import (
     is_local,
     read_answer,
 )
-from codecall.approvals.channel import LIMIT
 from codecall.approvals.gate.approver import call_approver
 from codecall.approvals.gate.decisions import CallDecisions
 from codecall.approvals.grants import GrantKey

@@ -359,10 +359,10 @@ async def _run(
 ) -> int:
     import anyio.to_thread
 
-    from codecall.cli.asking import TerminalPerson, explain_unasked
     from codecall.cli.gateway import name_commands, open_gateway
     from codecall.cli.output import reporting_calls_on_interrupt
     from codecall.cli.render import write_trace_page
+    from codecall.cli.terminal_prompts import TerminalPerson, explain_unasked
     from codecall.traces.records import TraceRecorder
 
     recorder = TraceRecorder()

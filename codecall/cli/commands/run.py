@@ -53,12 +53,12 @@ async def run(
     The result goes to stdout as JSON, and nothing else; what the script prints, progress and a timeline of its calls go
     to stderr.
     """
-    from codecall.cli.asking import TerminalPerson, explain_unasked
     from codecall.cli.commands.check import refuse_option
     from codecall.cli.commands.trace import call_rows
     from codecall.cli.gateway import open_gateway, with_preset, with_starlark
     from codecall.cli.literals import needed_servers
     from codecall.cli.output import Output, reporting_calls_on_interrupt
+    from codecall.cli.terminal_prompts import TerminalPerson, explain_unasked
     from codecall.traces.records import TraceRecorder
 
     output = Output(as_json=as_json)

@@ -33,7 +33,7 @@ AccessCheck: TypeAlias = Callable[[str, bool], Awaitable[bool]]
 of it. Called while the server is connected."""
 
 
-class Asking(Protocol):
+class CallGuard(Protocol):
     """Holds calls of tools against rules, and has a person allow those that the rules ask for."""
 
     def can_ask(self) -> bool:
@@ -63,7 +63,7 @@ class _ToolSource(NamedTuple):
     upstream: Upstream
     name: str
     check_access: AccessCheck | None
-    asking: Asking | None
+    asking: CallGuard | None
     """Has each call allowed; None: no rule is about any."""
     asked: bool
     """Whether it may be called only because each call is allowed."""
@@ -82,7 +82,7 @@ class GatewayTool(Tool):
         tool: mcp_types.Tool,
         *,
         check_access: AccessCheck | None = None,
-        asking: Asking | None = None,
+        asking: CallGuard | None = None,
         asked: bool = False,
     ) -> Self:
         """Make the tool that `upstream` lists as `tool`; before each call `asking` has it allowed, and `check_access`

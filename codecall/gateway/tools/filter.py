@@ -25,7 +25,7 @@ from codecall.catalog.entries import META_KEY
 from codecall.gateway.tools.access import AccessRules, HideCode, HideReason, UnmatchedPattern
 from codecall.gateway.tools.components import (
     AccessCheck,
-    Asking,
+    CallGuard,
     GatewayPrompt,
     GatewayResource,
     GatewayTemplate,
@@ -229,8 +229,8 @@ def build_visible_components(
     names: ReservedNames,
     *,
     check_access: AccessCheck | None = None,
-    asking: Asking | None = None,
-    guard: Asking | None = None,
+    asking: CallGuard | None = None,
+    guard: CallGuard | None = None,
 ) -> VisibleComponents:
     """Build what clients see of `listing`. Takes some 20 µs for each tool: long ones are built in a thread.
 

@@ -17,7 +17,7 @@ from codecall.catalog.uris import match_steps
 from codecall.errors import CodeCallError
 from codecall.gateway.config.options import AccessOptions
 from codecall.gateway.tools.access import AccessRules, UnmatchedPattern
-from codecall.gateway.tools.components import Asking
+from codecall.gateway.tools.components import CallGuard
 from codecall.gateway.tools.disk_cache import ListingCacheFile
 from codecall.gateway.tools.filter import HiddenComponent, ReservedNames
 from codecall.gateway.tools.refresher import ListingRefresher, OnChanged
@@ -58,8 +58,8 @@ class ServerProvider(Provider):
         description: str | None = None,
         on_change: OnChanged | None = None,
         wait_for_first: Callable[[], bool] = lambda: True,
-        asking: Asking | None = None,
-        guard: Asking | None = None,
+        asking: CallGuard | None = None,
+        guard: CallGuard | None = None,
     ) -> None:
         super().__init__()
         self.upstream: Final = upstream

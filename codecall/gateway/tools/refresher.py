@@ -28,7 +28,7 @@ from mcp import MCPError
 
 from codecall.errors import CodeCallError
 from codecall.gateway.tools.access import AccessRules
-from codecall.gateway.tools.components import Asking
+from codecall.gateway.tools.components import CallGuard
 from codecall.gateway.tools.disk_cache import ListingCacheFile
 from codecall.gateway.tools.filter import ReservedNames, VisibleComponents, build_visible_components
 from codecall.gateway.upstream.interface import Upstream
@@ -88,8 +88,8 @@ class ListingRefresher:
         cache_file: ListingCacheFile | None,
         names: ReservedNames,
         on_change: OnChanged | None,
-        asking: Asking | None = None,
-        guard: Asking | None = None,
+        asking: CallGuard | None = None,
+        guard: CallGuard | None = None,
     ) -> None:
         self._upstream = upstream
         self._access = access

@@ -69,8 +69,8 @@ def _of_server(name: str, rule: ApprovalRule) -> ApprovalRule:
     return rule.model_copy(update={"servers": (name,), "tools": tools})
 
 
-class DirectCalls:
-    """Holds calls that a client makes by itself against the rules; an `Asking`.
+class DirectCallGate:
+    """Holds calls that a client makes by itself against the rules; a `CallGuard`.
 
     Args:
         plugin: The plugin, which knows the tools.
@@ -82,14 +82,14 @@ class DirectCalls:
         self._service = service
 
     def can_ask(self) -> bool:
-        """See `Asking.can_ask`."""
+        """See `CallGuard.can_ask`."""
         context = current_context()
         return context is not None and self._service.can_ask(context)
 
     async def call(
         self, tool: Tool, server: str, arguments: dict[str, Any], make: Callable[[], Awaitable[ToolResult]]
     ) -> ToolResult:
-        """See `Asking.call`."""
+        """See `CallGuard.call`."""
         if is_admitted(tool.name):
             return await make()
         # Not from the catalog, which lacks what scripts may not use.

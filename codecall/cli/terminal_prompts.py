@@ -12,7 +12,7 @@ import anyio.to_thread
 from mcp_types import ElicitRequestFormParams, ElicitRequestParams, ElicitResult
 from rich.text import Text
 
-from codecall.approvals.asking import NO_ELICITATION
+from codecall.approvals.elicitation import NO_ELICITATION
 from codecall.approvals.request import MAX_GRANTED_CALLS, ApprovalRequest, Decision
 from codecall.cli.output import Output, ProgressLine, escape_unprintable, json_text
 from codecall.cli.prompts import Prompt, somebody_is_there
