@@ -162,7 +162,7 @@ HOUSE = {
     "gateway.config": Row(f"{SHARED} {TOOL_FILES} approvals.options", "pydantic"),
     "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic yaml"),
     "gateway.tools": Row(f"{SHARED} catalog gateway telemetry", f"{MCP} platformdirs pydantic"),
-    "gateway.serve": Row(f"{SHARED} approvals.desk gateway server telemetry", f"{MCP} anyio pydantic"),
+    "gateway.serve": Row(f"{SHARED} approvals.folder gateway server telemetry", f"{MCP} anyio pydantic"),
     "testing": Row(
         f"{SHARED} calls catalog extraction meta_tools plugin sandbox",
         "anyio coverage fastmcp jsonschema msgspec pydantic_core pytest referencing",
@@ -170,7 +170,7 @@ HOUSE = {
     "traces": Row(f"{SHARED} audit"),
     "client": Row(f"{SHARED} gateway plugin sandbox.languages", f"{MCP} langchain_core"),
     "cli": Row(
-        f"{SHARED} approvals.elicitation approvals.desk approvals.request audit.sinks audit.values composite gateway "
+        f"{SHARED} approvals.elicitation approvals.folder approvals.request audit.sinks audit.values composite gateway "
         "plugin sandbox server telemetry testing.recording traces",
         f"{MCP} anyio cyclopts platformdirs rich yaml",
     ),

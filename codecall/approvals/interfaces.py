@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from codecall.approvals.desk import Desk
+from codecall.approvals.folder import ApprovalFolder
 from codecall.approvals.grants import Grants
 from codecall.approvals.options import ApprovalOptions
 from codecall.approvals.rules import RuleSet
@@ -37,7 +37,7 @@ class Approvals(Protocol):
         ...
 
     @property
-    def desk(self) -> Desk | None:
+    def folder(self) -> ApprovalFolder | None:
         """Where the operator decides; None: nowhere."""
         ...
 

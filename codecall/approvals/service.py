@@ -16,7 +16,6 @@ from fastmcp.tools.base import InputRequiredToolResult, ToolResult
 from mcp_types import CreateMessageRequest
 
 from codecall.approvals.channel import CHANNEL
-from codecall.approvals.desk import Desk, default_folder
 from codecall.approvals.elicitation import (
     Channel,
     Model,
@@ -29,6 +28,7 @@ from codecall.approvals.elicitation import (
     is_modern,
 )
 from codecall.approvals.flows import FlowRules
+from codecall.approvals.folder import ApprovalFolder, default_folder
 from codecall.approvals.gate.decisions import follow_values
 from codecall.approvals.gate.gate import CallGate
 from codecall.approvals.grants import Grants
@@ -73,7 +73,7 @@ class ApprovalService:
         self.audit = audit
         self.rules = RuleSet(options.rules, asks_within)
         self.flows = FlowRules(flows) if flows else None
-        self.desk = _desk(options.folder) if options.folder else None
+        self.folder = _approval_folder(options.folder) if options.folder else None
         self.grants = Grants(options.run_grant_s, options.session_grant_s)
         # Questions of composite tools have times of their own.
         wait_s = max(options.wait_s, MAX_QUESTION_S)
@@ -183,8 +183,8 @@ class ApprovalService:
     async def flush(self) -> None:
         """The server ends: calls that wait end first, so that they are in the record."""
         await self.rounds.flush()
-        if self.desk is not None:
-            await to_thread.run_sync(self.desk.close)
+        if self.folder is not None:
+            await to_thread.run_sync(self.folder.close)
 
     @contextmanager
     def wait(self, run: RunIdentity) -> Generator[str]:
@@ -225,10 +225,10 @@ class _CountedModel:
             return await self._channel.ask(request)
 
 
-def _desk(folder: Path) -> Desk:
+def _approval_folder(folder: Path) -> ApprovalFolder:
     if (path := folder.expanduser()) == default_folder():
-        return Desk(path, process=secrets.token_hex(16))
-    return Desk(path)
+        return ApprovalFolder(path, process=secrets.token_hex(16))
+    return ApprovalFolder(path)
 
 
 def _channel(context: Context) -> Channel | None:

@@ -98,8 +98,8 @@ class BlockKeeper:
                 self.blocks.append(block)
         return [None] * len(blocks)
 
-    def keep_beside(self, blocks: Sequence[ContentBlock], tool: str) -> None:
-        """Keep the blocks that a tool's result has beside structured content, texts too.
+    def add_unreferenced(self, blocks: Sequence[ContentBlock], tool: str) -> None:
+        """Add the blocks that a tool's result has beside structured content, texts too: nothing refers to them.
 
         Raises:
             BlocksTooLarge: there is no room for one.
@@ -138,9 +138,9 @@ class BlockStore(BlockKeeper):
         self._key = key.encode()[:64]
         self._blocks: dict[str, ContentBlock] = {}
         self._passed_bytes = 0
-        self.beside = 0
+        self.unreferenced = 0
         """Blocks with data that no script has seen, since they stood beside structured content."""
-        self.texts_beside: dict[str, None] = {}
+        self.unreferenced_texts: dict[str, None] = {}
         """The tools that have returned texts of their own beside structured content."""
 
     # ------------------------------------------------------------------------------------------------- storing
@@ -159,11 +159,11 @@ class BlockStore(BlockKeeper):
             references.append(await self._keep(block))
         return references
 
-    def keep_beside(self, blocks: Sequence[ContentBlock], tool: str) -> None:
+    def add_unreferenced(self, blocks: Sequence[ContentBlock], tool: str) -> None:
         """Count the blocks that a result has beside structured content, which is its value for scripts."""
-        self.beside += sum(map(is_data, blocks))
+        self.unreferenced += sum(map(is_data, blocks))
         if any(isinstance(block, TextContent) for block in blocks):
-            self.texts_beside[tool] = None
+            self.unreferenced_texts[tool] = None
 
     async def _keep(self, block: ContentBlock) -> str | None:
         if len(_payload(block)) > MAX_INLINE_CHARS:

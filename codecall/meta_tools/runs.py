@@ -265,14 +265,14 @@ async def run_observed(
         result = await (run_while_connected(context, observed) if watched else observed)
     if (store := _block_store(broker)) is None:
         return result, []
-    if store.beside:
-        blocks_beside = "1 picture, sound or file" if store.beside == 1 else f"{store.beside} pictures, sounds or files"
+    if count := store.unreferenced:
+        counted_blocks = "1 picture, sound or file" if count == 1 else f"{count} pictures, sounds or files"
         warning = (
-            f"Tools returned {blocks_beside} beside structured values; scripts get the value "
+            f"Tools returned {counted_blocks} beside structured values; scripts get the value "
             "alone. Call such a tool without a script for both."
         )
         result = replace(result, warnings=(*result.warnings, warning))
-    if tools := list(store.texts_beside):
+    if tools := list(store.unreferenced_texts):
         warning = (
             f"Text that says more than the structured value beside it did not reach the script: of "
             f"{join_names(tools, MAX_NAMED)}. Call such a tool without a script to read it."

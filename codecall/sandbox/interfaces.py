@@ -116,7 +116,7 @@ OnCallEnd: TypeAlias = Callable[["str | None"], None]
 says more of that."""
 
 
-class ForeseenCall(NamedTuple):
+class PlannedCall(NamedTuple):
     """A call of a tool that a script names, as far as its text says. Nothing keeps a script from making others."""
 
     tool: str
@@ -127,7 +127,7 @@ class ForeseenCall(NamedTuple):
     """Whether every run comes to it."""
 
 
-Foresee: TypeAlias = Callable[[], Awaitable[Sequence[ForeseenCall]]]
+Foresee: TypeAlias = Callable[[], Awaitable[Sequence[PlannedCall]]]
 """Gives the calls that a script names."""
 
 

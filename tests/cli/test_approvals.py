@@ -14,8 +14,8 @@ from fastmcp import Client
 from fastmcp.client.transports import StdioTransport
 from key_value.aio.stores.memory import MemoryStore
 
-from codecall.approvals import desk
-from codecall.approvals.desk import Desk
+from codecall.approvals import folder as approval_folder
+from codecall.approvals.folder import ApprovalFolder
 from codecall.approvals.request import MAX_SHOWN_CHARS, describe_input
 from codecall.cli import exit_codes as exits
 from tests.approvals.conftest import SAME_IN_SESSION, Office, Person, run
@@ -67,11 +67,11 @@ async def test_a_call_is_denied_or_allowed_for_the_session(cli: CommandLine) -> 
     async with served.client() as client:
         for action, code in (("deny", "APPROVAL_DENIED"), ("allow-session", None)):
             await run(client, SEND)
-            (pending,) = Desk(folder).pending()
+            (pending,) = ApprovalFolder(folder).pending()
             assert cli("approvals", action, pending["id"], "-f", str(folder)).code == exits.OK
             assert (await run(client, SEND)).get("error", {}).get("code") == code
         assert (await run(client, SEND))["status"] == "ok"
-        desk._WRITER.submit(int).result()  # what is written for nobody to wait for is written
+        approval_folder._WRITER.submit(int).result()  # what is written for nobody to wait for is written
         (grant,) = cli("approvals", "-f", str(folder), "--json").json["grants"]
         assert (grant["tool"], grant["lifetime"], grant["calls"]) == ("send", "session", None)
         assert cli("approvals", "revoke", grant["id"], "-f", str(folder)).code == exits.OK
@@ -83,9 +83,9 @@ async def test_what_a_person_at_the_client_allows_is_withdrawn_too(cli: CommandL
     served = office(folder)
     async with served.client(person) as client:
         await run(client, SEND)
-        desk._WRITER.submit(int).result()
-        (grant,) = Desk(folder).grants()
-        assert Desk(folder).revoke(grant["id"])
+        approval_folder._WRITER.submit(int).result()
+        (grant,) = ApprovalFolder(folder).grants()
+        assert ApprovalFolder(folder).revoke(grant["id"])
         await run(client, SEND)
     assert len(person.questions) == 2
 
@@ -95,8 +95,8 @@ async def test_a_decision_is_for_one_caller_and_input_and_files_of_others_are_no
     served = office(folder)
     async with served.client() as client, served.client() as other:
         await run(client, SEND)
-        (pending,) = Desk(folder).pending()
-        assert Desk(folder).decide(pending["id"], "once")
+        (pending,) = ApprovalFolder(folder).pending()
+        assert ApprovalFolder(folder).decide(pending["id"], "once")
         for each, script in ((other, SEND), (client, SEND.replace("ann", "eve"))):
             assert (await run(each, script))["error"]["code"] == "APPROVAL_REQUIRED"
         decided = folder / "decided" / f"{pending['id']}.json"
@@ -115,8 +115,8 @@ async def test_a_decision_counts_for_the_call_it_names_in_a_folder_of_this_user_
     async with served.client() as client:
         for script in (SEND, eve):
             await run(client, script)
-        ids = {call["input"]["to"]: call["id"] for call in Desk(folder).pending()}
-        assert Desk(folder).decide(ids["ann"], "once")
+        ids = {call["input"]["to"]: call["id"] for call in ApprovalFolder(folder).pending()}
+        assert ApprovalFolder(folder).decide(ids["ann"], "once")
         decided = [folder / "decided" / f"{ids[to]}.json" for to in ("ann", "eve")]
         decided[0].rename(decided[1])
         assert (await run(client, eve))["error"]["code"] == "APPROVAL_REQUIRED"
@@ -163,7 +163,7 @@ async def test_calls_of_a_gateway_that_runs_wait_where_the_command_looks(cli: Co
 
 
 async def test_no_caller_takes_the_room_of_others(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(desk, "MAX_PENDING_OF_CALLER", 2)
+    monkeypatch.setattr(approval_folder, "MAX_PENDING_OF_CALLER", 2)
     folder = cli.folder / "desk"
     served = office(folder)
     async with served.client() as client, served.client() as other:
@@ -172,7 +172,7 @@ async def test_no_caller_takes_the_room_of_others(cli: CommandLine, monkeypatch:
         hints = [(await run(each, SEND))["error"]["hint"] for each in (client, other)]
         assert all("codecall approvals allow" in hint for hint in hints)
         assert "codecall approvals" not in (await run(client, SEND.replace("ann", "eve")))["error"]["hint"]
-    assert sorted(call["input"]["to"] for call in Desk(folder).pending()) == ["ann", "ann", "ben"]
+    assert sorted(call["input"]["to"] for call in ApprovalFolder(folder).pending()) == ["ann", "ann", "ben"]
 
 
 @pytest.mark.parametrize("filler", ["A", "\x01", "\U0001f600"])
@@ -185,13 +185,13 @@ async def test_a_call_that_cannot_be_shown_is_not_kept_and_one_that_can_be_is_li
     async with served.client() as client:
         error = (await run(client, long))["error"]
         assert (error["code"], "codecall approvals" in error["hint"]) == ("APPROVAL_DENIED", False)
-        assert Desk(folder).pending() == []
+        assert ApprovalFolder(folder).pending() == []
         shown = desk_room(filler)
         short = f"return callTool('send', {{to: {json.dumps(filler)}.repeat({shown})}})"
         assert (await run(client, short))["error"]["code"] == "APPROVAL_REQUIRED"
-    (pending,) = Desk(folder).pending()
+    (pending,) = ApprovalFolder(folder).pending()
     assert pending["input"] == {"to": filler * shown}
-    assert Desk(folder).decide(pending["id"], "once")
+    assert ApprovalFolder(folder).decide(pending["id"], "once")
     assert served.done == []
 
 
@@ -205,7 +205,7 @@ async def test_a_call_that_cannot_be_read_is_not_decided(cli: CommandLine) -> No
     served = office(folder)
     async with served.client() as client:
         await run(client, SEND)
-    (pending,) = Desk(folder).pending()
+    (pending,) = ApprovalFolder(folder).pending()
     (folder / "pending" / f"{pending['id']}.json").write_text("{", encoding="utf-8")
     lost = cli("approvals", "allow", pending["id"], "-f", str(folder))
     assert (lost.code, list((folder / "decided").glob("*"))) == (exits.FAILED, [])
@@ -219,7 +219,7 @@ async def test_the_list_says_which_run_asks_and_what_the_call_carries(cli: Comma
     async with served.client() as client:
         asked = await run(client, script)
     assert asked["error"]["code"] == "APPROVAL_REQUIRED"
-    (pending,) = Desk(folder).pending()
+    (pending,) = ApprovalFolder(folder).pending()
     told = cli("approvals", "-f", str(folder)).err
     assert f"Of run {pending['runId']}, line 2 of its script" in told
     assert "It is given what these have returned: read" in told

@@ -22,11 +22,11 @@ from typing import Any, Final, TypeVar
 from anyio import to_thread
 from fastmcp import Context
 
-from codecall.approvals import ahead
+from codecall.approvals import planned_calls
 from codecall.approvals.channel import CHANNEL
-from codecall.approvals.desk import in_thread
 from codecall.approvals.elicitation import NO_ANSWER_HINT, Channel
 from codecall.approvals.flows import NO_FLOW, FlowRuling, ValueFlow
+from codecall.approvals.folder import in_thread
 from codecall.approvals.gate.decisions import CURRENT_CALL, By, CallDecisions, CurrentCall, PendingCall
 from codecall.approvals.gate.questions import RunQuestions
 from codecall.approvals.grants import GrantKey
@@ -82,9 +82,9 @@ class CallGate(RunObserver):
         "_decisions",
         "_describing",
         "_flow",
-        "_foresight",
         "_granted",
         "_identity",
+        "_planned_calls",
         "_service",
         "earlier",
         "notes",
@@ -126,7 +126,7 @@ class CallGate(RunObserver):
         """All that the run asks."""
         self._granted = False
         """Whether a grant may be kept for this run."""
-        self._foresight = ahead.Foresight()
+        self._planned_calls = planned_calls.PlannedCalls()
         self.earlier = earlier
         """What another instance has kept of this run."""
         for grant in earlier.run.grants if earlier is not None else ():
@@ -156,9 +156,9 @@ class CallGate(RunObserver):
         """The run has ended, and with it what was allowed for it alone."""
         if not self._granted:
             return
-        if (desk := self._service.desk) is not None:
+        if (folder := self._service.folder) is not None:
             ids = [grant.id for grant in self._service.grants.of_run(self._identity.run_id)]
-            in_thread(desk.forget_grants, ids)
+            in_thread(folder.forget_grants, ids)
         self._service.grants.end_run(self._identity.run_id)
 
     def keep_record(self, memory: CallMemory, *, has_worker: bool) -> None:
@@ -227,7 +227,7 @@ class CallGate(RunObserver):
         if kind == "tool":
             _admitted.set(name)
 
-    async def plan(self, find: ahead.FindEntry, foresee: Foresee) -> None:
+    async def plan(self, find: planned_calls.FindEntry, foresee: Foresee) -> None:
         """Ask for the calls that the script names, if that is to be done before its first call.
 
         Args:
@@ -238,21 +238,21 @@ class CallGate(RunObserver):
             ApprovalDeniedError: a person wants the run to end.
             ApprovalRequiredError: nobody answers.
         """
-        self._foresight = ahead.Foresight(foresee)
+        self._planned_calls = planned_calls.PlannedCalls(foresee)
         channel, service = self.questions.channel, self._service
         if not service.options.ask_first or channel is None:
             return
-        groups = await ahead.foreseen_groups(await self._foresight.calls(), service.rules, find)
+        groups = await planned_calls.planned_groups(await self._planned_calls.calls(), service.rules, find)
         if not groups:
             return
-        text, groups = ahead.question(groups)
+        text, groups = planned_calls.question(groups)
         if self.earlier is not None and not self.earlier.waits_for(sha256(text)):
             return  # it has been answered on another instance
         requests = [group.request(self._identity.caller, self._identity.run_id) for group in groups]
         self._decisions.open = {id(request): request for request in requests}
         try:
-            asked = channel.elicit(text, ahead.form(groups))
-            allowed = await self.questions.ask(requests[0], asked, partial(ahead.read_form, groups=groups))
+            asked = channel.elicit(text, planned_calls.form(groups))
+            allowed = await self.questions.ask(requests[0], asked, partial(planned_calls.read_form, groups=groups))
         finally:
             self._decisions.open.clear()
         if allowed is None:
@@ -311,9 +311,9 @@ class CallGate(RunObserver):
             unshown_chars=unshown_chars,
             alone=record is None,
         )
-        if (desk := self._service.desk) is not None:
+        if (folder := self._service.folder) is not None:
             granted = self._service.grants.of_tool(key)
-            for withdrawn in await to_thread.run_sync(desk.withdrawn, granted) if granted else ():
+            for withdrawn in await to_thread.run_sync(folder.withdrawn, granted) if granted else ():
                 self._service.grants.revoke(withdrawn)
         ahead = not for_approver
         if await self._use_grant(call, request, ahead=ahead):
@@ -329,8 +329,8 @@ class CallGate(RunObserver):
                 request = replace(
                     request,
                     approved=self._decisions.approved(entry.name),
-                    foreseen=await self._foresight.count(entry.name),
-                    fixed=await self._foresight.fixed(entry.name, line, arguments),
+                    foreseen=await self._planned_calls.count(entry.name),
+                    fixed=await self._planned_calls.fixed(entry.name, line, arguments),
                 )
                 by: By = "approver"
                 decision = await self.questions.ask_operator(request, key)
@@ -354,8 +354,8 @@ class CallGate(RunObserver):
         """Keep what a person has allowed; the id of the grant."""
         self._granted = True
         grant = self._service.grants.add(key, **bounds)
-        if (desk := self._service.desk) is not None:
-            in_thread(desk.keep_grant, grant)
+        if (folder := self._service.folder) is not None:
+            in_thread(folder.keep_grant, grant)
         return grant.id
 
     async def _use_grant(self, call: PendingCall, request: ApprovalRequest, *, ahead: bool) -> bool:

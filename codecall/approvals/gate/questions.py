@@ -139,10 +139,10 @@ class RunQuestions:
 
     async def ask_operator(self, request: ApprovalRequest, key: GrantKey) -> Decision | None:
         """The decision of the operator: that of their function, or else one in their folder; None if there is none."""
-        approver, desk = self._service.options.approver, self._service.desk
+        approver, folder = self._service.options.approver, self._service.folder
         decision = await self._wait(request, call_approver(approver, request)) if approver is not None else None
-        if decision is None and desk is not None:
-            decision = await to_thread.run_sync(desk.decision, key, request.digest)
+        if decision is None and folder is not None:
+            decision = await to_thread.run_sync(folder.decision, key, request.digest)
         return decision
 
     async def ask_client(self, request: ApprovalRequest, key: GrantKey) -> Decision:
@@ -153,8 +153,8 @@ class RunQuestions:
                 offered.
             ApprovalRequiredError: nobody can be asked, or nobody answers.
         """
-        desk = self._service.desk
-        if self.channel is None and desk is None:
+        folder = self._service.folder
+        if self.channel is None and folder is None:
             raise self._decisions.required(request, f"nobody can be asked, since {NO_ELICITATION}")
         if (size := request.unshown_chars or len(request.shown)) > MAX_SHOWN_CHARS:
             raise self._decisions.denied(
@@ -165,9 +165,9 @@ class RunQuestions:
             )
         if self.channel is None:
             error = self._decisions.required(request, f"nobody can be asked, since {NO_ELICITATION}")
-            if desk is not None and (waiting := await to_thread.run_sync(desk.ask, request, key)):
-                error.shown_path = desk.path if is_local(self._context) else ""
-                error.hint = desk.hint(waiting, error.shown_path)
+            if folder is not None and (waiting := await to_thread.run_sync(folder.ask, request, key)):
+                error.shown_path = folder.path if is_local(self._context) else ""
+                error.hint = folder.hint(waiting, error.shown_path)
             raise error
         if self._asked >= self._service.options.max_questions:
             raise self._decisions.required(request, str(self._too_many()), hint=TOO_MANY_HINT)

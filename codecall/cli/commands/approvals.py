@@ -11,7 +11,7 @@ from codecall.cli.arguments import AsJson
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
-    from codecall.approvals.desk import Verdict
+    from codecall.approvals.folder import Verdict
 
 Action = Literal["list", "allow", "allow-session", "deny", "revoke"]
 
@@ -31,7 +31,7 @@ def approvals(
     A call that is allowed may be made once, or with `allow-session` as often as the session makes it with that input,
     when the client runs its script again (`resumeFrom`).
     """
-    from codecall.approvals.desk import Desk, default_folder, shell_quoted
+    from codecall.approvals.folder import ApprovalFolder, default_folder, shell_quoted
     from codecall.approvals.request import source_names
     from codecall.cli.output import Output
 
@@ -41,9 +41,9 @@ def approvals(
             code="CANNOT_READ",
             hint="Name the server's `approvals.folder`; it is made when the first call waits.",
         )
-    output, desk = Output(as_json=as_json), Desk(folder or default_folder())
+    output, decisions = Output(as_json=as_json), ApprovalFolder(folder or default_folder())
     if action == "list":
-        pending, grants = desk.pending(), desk.grants()
+        pending, grants = decisions.pending(), decisions.grants()
         if as_json:
             output.document({"pending": pending, "grants": grants})
             return
@@ -61,12 +61,12 @@ def approvals(
             output.note("No call waits for a decision, and nothing is allowed in advance.")
         return
     if not ids:
-        said = f" --folder {shell_quoted(str(folder))}" if folder is not None else ""
-        raise CodeCallError(f"{action}: which? `codecall approvals{said}` lists the ids", code="USAGE")
+        option = f" --folder {shell_quoted(str(folder))}" if folder is not None else ""
+        raise CodeCallError(f"{action}: which? `codecall approvals{option}` lists the ids", code="USAGE")
     verdicts: dict[str, Verdict] = {"allow": "once", "allow-session": "session", "deny": "deny"}
     done: list[dict[str, Any]] = []
     for each in ids:
-        found = desk.revoke(each) if action == "revoke" else desk.decide(each, verdicts[action])
+        found = decisions.revoke(each) if action == "revoke" else decisions.decide(each, verdicts[action])
         if not found:
             raise CodeCallError(f"There is no {each} to {action}", code="NOT_FOUND")
         done.append({"id": each, "action": action})

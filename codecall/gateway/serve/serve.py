@@ -26,7 +26,7 @@ import fastmcp
 from fastmcp import FastMCP
 from fastmcp.utilities.logging import configure_logging
 
-from codecall.approvals.desk import default_folder
+from codecall.approvals.folder import default_folder
 from codecall.concurrency import tune_garbage_collection
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, ServeOptions

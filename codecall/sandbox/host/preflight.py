@@ -25,7 +25,7 @@ from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decod
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_SCRIPT_BYTES, is_meta_tool
 from codecall.sandbox.host.outcomes import error_from_failure, excerpt_at, unexpected_error
-from codecall.sandbox.interfaces import ForeseenCall, ToolBroker
+from codecall.sandbox.interfaces import PlannedCall, ToolBroker
 from codecall.sandbox.lines import LineTable
 from codecall.schema.partial import MAX_NESTING, PartialInput, PartialInputError, PreflightError, has_unknowns
 from codecall.wording import join_names
@@ -137,19 +137,19 @@ class Preflight:
         first.hint = f"No call was made. {advice}{more}"
         return first
 
-    async def foresee(self, plan: wire.Plan | None) -> list[ForeseenCall]:
+    async def foresee(self, plan: wire.Plan | None) -> list[PlannedCall]:
         """The calls of `plan` under the names of their tools, and the arguments that are known of them.
 
         Raises:
             MessageValidationError: the worker names what no script has.
         """
-        calls: list[ForeseenCall] = []
+        calls: list[PlannedCall] = []
         for site in plan.sites if plan is not None else ():
             arguments = await self._arguments(site)
             known = arguments.value if arguments is not None else {}
             name = site.name if site.space is None else (await _resolve_member(self._broker, site.space, site.name))[0]
             fixed = {key: value for key, value in known.items() if not has_unknowns(value)}
-            calls.append(ForeseenCall(name, self.location(site.start).line, fixed, site.certain))
+            calls.append(PlannedCall(name, self.location(site.start).line, fixed, site.certain))
         return calls
 
     def location(self, offset: int) -> Location:

@@ -67,8 +67,8 @@ def default_folder() -> Path:
     return user_state_path("codecall", appauthor=False) / "approvals"
 
 
-class Desk:
-    """The folder.
+class ApprovalFolder:
+    """A folder in which calls wait for the decisions of persons.
 
     Args:
         folder: Its path; it is made when it is needed.

@@ -25,7 +25,7 @@ from codecall.approvals.rules import RuleSet
 from codecall.catalog.entries import CatalogEntry
 from codecall.globs import display_name
 from codecall.redaction.questions import visible
-from codecall.sandbox.interfaces import Foresee, ForeseenCall
+from codecall.sandbox.interfaces import Foresee, PlannedCall
 
 MAX_GROUPS: Final = 20
 """Most groups of calls in one question; what is not among them is asked for when it is called."""
@@ -35,7 +35,7 @@ EACH: Final = "ask for each call"
 STOP: Final = "deny and stop the run"
 
 
-class Foresight:
+class PlannedCalls:
     """The calls that a script names, looked up once, and not before somebody needs to know.
 
     Args:
@@ -44,9 +44,9 @@ class Foresight:
 
     def __init__(self, foresee: Foresee | None = None) -> None:
         self._foresee = foresee
-        self._calls: Sequence[ForeseenCall] | None = None
+        self._calls: Sequence[PlannedCall] | None = None
 
-    async def calls(self) -> Sequence[ForeseenCall]:
+    async def calls(self) -> Sequence[PlannedCall]:
         """They, in the order of the script."""
         if self._calls is None:
             self._calls = await self._foresee() if self._foresee is not None else ()
@@ -69,7 +69,7 @@ FindEntry = Callable[[str], Awaitable[CatalogEntry | None]]
 
 
 @dataclass(slots=True)
-class ForeseenGroup:
+class PlannedGroup:
     """Calls of one tool with the same known arguments."""
 
     entry: CatalogEntry
@@ -110,10 +110,10 @@ class ForeseenGroup:
         return f"{head}Arguments, others may be anything:\n\n{self.match.shown}\n"
 
 
-async def foreseen_groups(calls: Sequence[ForeseenCall], rules: RuleSet, find: FindEntry) -> list[ForeseenGroup]:
+async def planned_groups(calls: Sequence[PlannedCall], rules: RuleSet, find: FindEntry) -> list[PlannedGroup]:
     """Those of the calls that a rule may ask for, by tool and known arguments, in the order of the script."""
     entries: dict[str, CatalogEntry | None] = {}
-    groups: dict[tuple[str, str], ForeseenGroup] = {}
+    groups: dict[tuple[str, str], PlannedGroup] = {}
     for call in calls:
         if call.tool not in entries:
             entries[call.tool] = await find(call.tool)
@@ -124,15 +124,15 @@ async def foreseen_groups(calls: Sequence[ForeseenCall], rules: RuleSet, find: F
         key = entry.name, match.digest if match is not None else ""
         if (group := groups.get(key)) is None:
             masked = describe_input(call.fixed).masked if match is not None else {}
-            groups[key] = group = ForeseenGroup(entry, rule, match, masked, [])
+            groups[key] = group = PlannedGroup(entry, rule, match, masked, [])
         group.lines.append(call.line)
         group.certain &= call.certain
     return list(groups.values())
 
 
-def question(groups: Sequence[ForeseenGroup]) -> tuple[str, list[ForeseenGroup]]:
+def question(groups: Sequence[PlannedGroup]) -> tuple[str, list[PlannedGroup]]:
     """The text that a person is shown, and the groups that it is about."""
-    shown: list[ForeseenGroup] = []
+    shown: list[PlannedGroup] = []
     parts: list[str] = []
     size = 0
     for group in groups[:MAX_GROUPS]:
@@ -148,7 +148,7 @@ def question(groups: Sequence[ForeseenGroup]) -> tuple[str, list[ForeseenGroup]]
     return text, shown
 
 
-def form(groups: Sequence[ForeseenGroup]) -> dict[str, Any]:
+def form(groups: Sequence[PlannedGroup]) -> dict[str, Any]:
     """The form that a person fills in: a decision, and how many calls of each group."""
     numbers = {
         _field(number): {
@@ -165,7 +165,7 @@ def form(groups: Sequence[ForeseenGroup]) -> dict[str, Any]:
     return {"type": "object", "properties": {"decision": decision, **numbers}, "required": ["decision"]}
 
 
-def read_form(result: ElicitResult, groups: Sequence[ForeseenGroup]) -> list[int] | None:
+def read_form(result: ElicitResult, groups: Sequence[PlannedGroup]) -> list[int] | None:
     """How many calls of each group are allowed; None: the run is to end. What is no answer to the form allows nothing.
 
     Raises:
