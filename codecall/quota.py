@@ -18,7 +18,7 @@ FREE_FACTOR: Final = 4
 """What stays free of a total must be so many times what the owner has who reserves some more of it."""
 
 
-class QuotaExceeded(Exception):  # noqa: N818 - internal signal, named for what happened
+class QuotaExceededError(Exception):
     """There is no room for a reservation. `owned`: what its owner has reserved already, if that is too much with it;
     None where all owners together leave too little free."""
 
@@ -78,7 +78,7 @@ class Quota:
         `grow`.
 
         Raises:
-            QuotaExceeded: there is no room for it; nothing is thrown out to make some.
+            QuotaExceededError: there is no room for it; nothing is thrown out to make some.
         """
         reservation = Reservation(owner, float("inf") if seconds is None else self._clock() + seconds)
         self.grow(reservation, size, max_owned=max_owned, max_total=max_total)
@@ -99,16 +99,16 @@ class Quota:
                 it. So however many callers take what they can, the next one still finds some room.
 
         Raises:
-            QuotaExceeded: there is no room; nothing has changed.
+            QuotaExceededError: there is no room; nothing has changed.
         """
         self._drop_expired()
         if reservation.expires <= self._clock():
             return
         owned = self._by_owner[reservation.owner]
         if max_owned is not None and owned + size > max_owned:
-            raise QuotaExceeded(owned)
+            raise QuotaExceededError(owned)
         if max_total is not None and (owned + size) * FREE_FACTOR > max_total - (self._total + size):
-            raise QuotaExceeded
+            raise QuotaExceededError
         self._add(reservation, size)
 
     def shrink(self, reservation: Reservation, size: int) -> None:
@@ -128,7 +128,7 @@ class Quota:
             del self._by_owner[reservation.owner]
 
 
-class NoFreeSlot(Exception):  # noqa: N818 - internal signal, named for what happened
+class NoFreeSlotError(Exception):
     """There is no slot for one more; the text says why."""
 
 
@@ -152,13 +152,13 @@ class SlotPool:
             alone: Whether there are no others, so that it may be any.
 
         Raises:
-            NoFreeSlot: there is none.
+            NoFreeSlotError: there is none.
         """
         own, free = self._in_use.owned_by(owner), self._size - self._in_use.total
         if free <= 0:
-            raise NoFreeSlot(f"{self._size} runs wait for an answer already")
+            raise NoFreeSlotError(f"{self._size} runs wait for an answer already")
         if own >= free and not alone:
-            raise NoFreeSlot(
+            raise NoFreeSlotError(
                 f"{own} runs of this caller wait for an answer already, and the last {free} places are for others"
             )
         return self._in_use.reserve(owner, None, 1)

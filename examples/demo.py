@@ -26,7 +26,7 @@ from examples import demo_scripts as scripts
 from examples import tool_by_tool
 from examples.git_insights import (
     SCRIPT,
-    GitMissing,
+    GitMissingError,
     codecall_git,
     git_process,
     insights,
@@ -43,7 +43,7 @@ BYTES_A_TOKEN = 4
 """Rule of thumb for English and JSON; the exact number depends on the model."""
 
 
-class Unexpected(Exception):  # noqa: N818 - what happened
+class UnexpectedError(Exception):
     """Something was not as the demo says it is."""
 
 
@@ -51,10 +51,10 @@ def expect(condition: object, text: str) -> None:
     """Go on only if `condition` holds.
 
     Raises:
-        Unexpected: it does not.
+        UnexpectedError: it does not.
     """
     if not condition:
-        raise Unexpected(text)
+        raise UnexpectedError(text)
 
 
 def crm_process(log: TextIO, *options: str) -> StdioTransport:
@@ -258,7 +258,7 @@ async def git_part(transcript: Transcript, log: TextIO, folder: Path) -> None:
     transcript.title("CodeCall in front of mcp-server-git, as published, over stdio")
     try:
         require_git()
-    except GitMissing as missing:
+    except GitMissingError as missing:
         transcript.say(f"Left out: {missing}.")
         return
     make_repository(folder)
@@ -316,7 +316,7 @@ def main() -> int:
         with errors.open("w", encoding="utf-8") as log:
             try:
                 asyncio.run(demo(log, folder))
-            except Unexpected as failure:
+            except UnexpectedError as failure:
                 print(f"\nThe demo went wrong: {failure}", file=sys.stderr)
             except Exception:  # whatever it was, the servers' own words belong beside it
                 traceback.print_exc()

@@ -84,7 +84,7 @@ _AUTHORS = ("Ada Adler", "Bea Costa", "Chen Lind")
 _FILES = ("README.md", "src/app.py", "src/models.py", "src/api.py", "tests/test_app.py")
 
 
-class GitMissing(Exception):  # noqa: N818 - the state of this machine, not a fault of ours
+class GitMissingError(Exception):
     """There is no `git` on the PATH."""
 
 
@@ -102,10 +102,10 @@ def require_git() -> None:
     """Make sure that `git` can be run.
 
     Raises:
-        GitMissing: it is not on the PATH.
+        GitMissingError: it is not on the PATH.
     """
     if shutil.which("git") is None:
-        raise GitMissing("mcp-server-git needs the program `git`, and there is none on the PATH")
+        raise GitMissingError("mcp-server-git needs the program `git`, and there is none on the PATH")
 
 
 def make_repository(folder: Path) -> None:
@@ -173,7 +173,7 @@ def main() -> int:
     chosen = parser.parse_args()
     try:
         require_git()
-    except GitMissing as missing:
+    except GitMissingError as missing:
         parser.error(str(missing))
     if chosen.repository is not None:
         repository = chosen.repository.resolve()

@@ -17,7 +17,7 @@ import pytest
 from codecall.envelopes import ExecutionResult
 from codecall.errors import LimitExceeded, ScriptRefused, ScriptTimeoutError, WorkerMemoryError, WorkerTimeoutError
 from codecall.presets import PRESET_ENVIRONMENT_VARIABLE, PRESET_NAMES, load_preset
-from codecall.sandbox.agentscript.checked import Finding, InvalidScript
+from codecall.sandbox.agentscript.checked import Finding, InvalidScriptError
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_script
 from codecall.sandbox.enclave import Enclave
@@ -70,7 +70,7 @@ def is_honest(program: Program) -> bool:
 def findings(program: Program, preset: str) -> list[Finding]:
     try:
         validate_script(program.source, Rules.from_limits(load_preset(preset)), find_namespaces=find_spaces)
-    except InvalidScript as refused:
+    except InvalidScriptError as refused:
         return refused.findings
     return []
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequest
 
-from codecall.approvals.elicitation import DENY, TooManyQuestions
+from codecall.approvals.elicitation import DENY, TooManyQuestionsError
 from codecall.approvals.handover import EarlierAnswers
 from codecall.errors import RunDivergedError
 from codecall.jsonio.decode import sha256
@@ -169,7 +169,7 @@ class RoundTripChannel:
         reason = f"one request asks {self.rounds} times at most, since clients give up then"
         for question in self.open.values():
             if not question.answer.done():
-                question.answer.set_exception(TooManyQuestions(reason))
+                question.answer.set_exception(TooManyQuestionsError(reason))
         self.open.clear()
 
     def questions(self) -> dict[str, InputRequest]:

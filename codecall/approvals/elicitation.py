@@ -99,15 +99,15 @@ ANSWERS: Final = (CreateMessageResult, CreateMessageResultWithTools, ListRootsRe
 """What a client answers with."""
 
 
-class Unanswered(Exception):  # noqa: N818 - named for what the person did
+class UnansweredError(Exception):
     """Nobody answered: the client cannot ask, or the person dismissed the question."""
 
 
-class TooManyWait(Unanswered):
+class TooManyWaitError(UnansweredError):
     """The question is not asked: as many runs as may wait for a person do."""
 
 
-class TooManyQuestions(Unanswered):
+class TooManyQuestionsError(UnansweredError):
     """The question is not asked: as many have been as may be."""
 
 
@@ -134,7 +134,7 @@ class Channel(Protocol):
             identity: What the question is about, the same if it is asked again; empty: the text says it.
 
         Raises:
-            Unanswered: there is none.
+            UnansweredError: there is none.
         """
         ...
 
@@ -156,7 +156,7 @@ class Channel(Protocol):
         """Ask the client's model, or for its folders, and wait for the answer.
 
         Raises:
-            Unanswered: there is none.
+            UnansweredError: there is none.
         """
         ...
 
@@ -168,7 +168,7 @@ class Model(Protocol):
         """Ask it, and wait for the answer.
 
         Raises:
-            Unanswered: there is none.
+            UnansweredError: there is none.
         """
         ...
 
@@ -192,7 +192,7 @@ class RequestChannel:
         try:
             return await context.session.elicit_form(message, dict(schema), context.request_id)
         except MCPError as failure:
-            raise Unanswered(f"the client refused the question: {failure.error.message}") from None
+            raise UnansweredError(f"the client refused the question: {failure.error.message}") from None
 
     async def continue_here(self) -> None:
         """No other instance knows of it."""
@@ -208,7 +208,7 @@ class RequestChannel:
         try:
             return await context.session.send_request(request, answer, metadata=related)
         except MCPError as failure:
-            raise Unanswered(f"the client refused what it was asked: {failure.error.message:.200}") from None
+            raise UnansweredError(f"the client refused what it was asked: {failure.error.message:.200}") from None
 
 
 _ANSWERS: Final[Mapping[str, type[CreateMessageResult | CreateMessageResultWithTools | ListRootsResult]]] = {
@@ -240,11 +240,11 @@ def sampled_text(answer: object) -> str:
     """The text of a model's answer.
 
     Raises:
-        Unanswered: it is no text.
+        UnansweredError: it is no text.
     """
     content = answer.content if isinstance(answer, CreateMessageResult) else None
     if not isinstance(content, TextContent):
-        raise Unanswered("the client's model answered with something other than a text")
+        raise UnansweredError("the client's model answered with something other than a text")
     return content.text
 
 
@@ -252,10 +252,10 @@ def read_answer(result: ElicitResult, request: ApprovalRequest) -> Decision | No
     """The decision in an answer to `form_for(request)`; None for one that is none of its choices.
 
     Raises:
-        Unanswered: the question was dismissed.
+        UnansweredError: the question was dismissed.
     """
     if result.action == "cancel":
-        raise Unanswered("the question was dismissed")
+        raise UnansweredError("the question was dismissed")
     content = result.content or {}
     said = str(content.get("decision"))
     choice = (CHOICES[said] if said in _offered(request) else "") if result.action == "accept" else "deny"

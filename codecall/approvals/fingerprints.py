@@ -39,7 +39,7 @@ _ESCAPE: Final = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))""")
 _ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
-class TooMuch(Exception):  # noqa: N818 - internal signal, named for what happened
+class TooMuchError(Exception):
     """There is more than may be looked at."""
 
 
@@ -52,7 +52,7 @@ class JsonContent:
         max_chars: Most that it may be.
 
     Raises:
-        TooMuch: it is more.
+        TooMuchError: it is more.
         RecursionError: it is nested too deeply.
     """
 
@@ -101,7 +101,7 @@ class JsonContent:
     def _count(self, chars: int) -> None:
         self.chars += chars
         if self.chars > self._max_chars:
-            raise TooMuch
+            raise TooMuchError
 
     def _search(self, text: str, layer: int = 0) -> None:
         """Follow the arrays and objects that a text has as JSON, whatever else it says.

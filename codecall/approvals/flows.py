@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from anyio import CapacityLimiter, to_thread
 from anyio.lowlevel import RunVar
 
-from codecall.approvals.fingerprints import JsonContent, TooMuch, blocks, windows
+from codecall.approvals.fingerprints import JsonContent, TooMuchError, blocks, windows
 from codecall.approvals.options import ApprovalAction, FlowRule
 from codecall.catalog.entries import CatalogEntry
 from codecall.envelopes import CallRecord
@@ -191,7 +191,7 @@ class ValueFlow:
         everything = (1 << len(self._sources)) - 1
         try:
             texts = JsonContent(dict(arguments), is_input=True, max_chars=MAX_COMPARED_CHARS - self._compared)
-        except TooMuch:
+        except TooMuchError:
             self._compared = MAX_COMPARED_CHARS
             return everything
         except RecursionError:
@@ -215,7 +215,7 @@ class ValueFlow:
     def _take_fingerprints(self, value: str, sources: int) -> None:
         try:
             texts = JsonContent(read_json(value), is_input=False, max_chars=2 * MAX_FOLLOWED_CHARS)
-        except (ValueError, RecursionError, TooMuch):
+        except (ValueError, RecursionError, TooMuchError):
             self._unread |= sources
             return
         for fingerprint in texts.containers:

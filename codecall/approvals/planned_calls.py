@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from mcp_types import ElicitResult
 
-from codecall.approvals.elicitation import Unanswered
+from codecall.approvals.elicitation import UnansweredError
 from codecall.approvals.request import (
     DEFAULT_CALLS,
     MAX_GRANTED_CALLS,
@@ -169,10 +169,10 @@ def read_form(result: ElicitResult, groups: Sequence[PlannedGroup]) -> list[int]
     """How many calls of each group are allowed; None: the run is to end. What is no answer to the form allows nothing.
 
     Raises:
-        Unanswered: the question was dismissed.
+        UnansweredError: the question was dismissed.
     """
     if result.action == "cancel":
-        raise Unanswered("the question was dismissed")
+        raise UnansweredError("the question was dismissed")
     content = result.content or {}
     decision = content.get("decision") if result.action == "accept" else STOP
     if decision not in (ALLOW, EACH):

@@ -38,7 +38,7 @@ from codecall.concurrency import abandon
 from codecall.identity import client_key
 from codecall.jsonio.decode import canonical_digest_async
 from codecall.key_value import StoreError
-from codecall.quota import NoFreeSlot, Reservation, SlotPool
+from codecall.quota import NoFreeSlotError, Reservation, SlotPool
 
 T = TypeVar("T")
 
@@ -214,7 +214,7 @@ class RoundTrips:
     async def _keep(self, call: WaitingCall) -> None:
         try:
             slot = self._slots.acquire(call.caller, alone=call.alone)
-        except NoFreeSlot as full:
+        except NoFreeSlotError as full:
             raise ToolError(f"{full}; this one has ended, and what it has done stays done") from None
         call.state = state = secrets.token_urlsafe(32)
         self._acquired[state], self._waiting[state] = slot, call

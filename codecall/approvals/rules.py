@@ -195,7 +195,7 @@ def _compile(schema: Mapping[str, object], where: str) -> Condition:
     return create_validator(schema)
 
 
-class _TooManyReadings(ValueError):  # noqa: N818 - named for what is there
+class _TooManyReadingsError(ValueError):
     """An input can be read in more ways than are compared."""
 
 
@@ -213,7 +213,7 @@ class _Readings:
         """The readings of the arguments; those that are not `named` stay as they are.
 
         Raises:
-            _TooManyReadings: there are more than are compared.
+            _TooManyReadingsError: there are more than are compared.
             BudgetSpentError: the schema says too much to be looked at.
         """
         return self._of(arguments, self._schema, 0, named)
@@ -252,7 +252,7 @@ class _Readings:
         missing = {name: default for name, default in property_defaults(shape).items() if name not in value}
         self._filled += len(missing)
         if self._filled > MAX_FILLED:
-            raise _TooManyReadings
+            raise _TooManyReadingsError
         filled = {**missing, **value}
         others = shape.get("additionalProperties")
         parts = [
@@ -317,14 +317,14 @@ def _distinct(found: Sequence[Sequence[Any]]) -> list[Any]:
     # As texts: to Python true is 1.
     distinct = list({json.dumps(each, sort_keys=True): each for some in found for each in some}.values())
     if len(distinct) > MAX_READINGS:
-        raise _TooManyReadings
+        raise _TooManyReadingsError
     return distinct
 
 
 def _combined(parts: Sequence[Sequence[object]]) -> Iterator[tuple[object, ...]]:
     """Every choice of one reading of each part."""
     if prod(map(len, parts)) > MAX_READINGS:
-        raise _TooManyReadings
+        raise _TooManyReadingsError
     return product(*parts)
 
 

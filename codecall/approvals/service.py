@@ -20,7 +20,7 @@ from codecall.approvals.elicitation import (
     Channel,
     Model,
     RequestChannel,
-    Unanswered,
+    UnansweredError,
     can_answer_requests,
     can_elicit,
     can_sample,
@@ -42,7 +42,7 @@ from codecall.calls.clock import MAX_QUESTION_S
 from codecall.catalog.entries import CatalogEntry
 from codecall.identity import client_key, rate_limit_key
 from codecall.key_value import KeyValueStore
-from codecall.quota import NoFreeSlot, Reservation, SlotPool
+from codecall.quota import NoFreeSlotError, Reservation, SlotPool
 from codecall.sandbox.clock import RunClock
 from codecall.server.disconnect import while_connected
 
@@ -192,7 +192,7 @@ class ApprovalService:
         try:
             if run not in self._waiting:
                 self._waiting[run] = self._slots.acquire(run.caller, alone=run.alone)
-        except NoFreeSlot as full:
+        except NoFreeSlotError as full:
             yield str(full)
             return
         self._questions[run] += 1
@@ -221,7 +221,7 @@ class _CountedModel:
         """See `Model`."""
         with self._wait() as full:
             if full:
-                raise Unanswered(full)
+                raise UnansweredError(full)
             return await self._channel.ask(request)
 
 

@@ -65,7 +65,7 @@ class BlockLimits(NamedTuple):
         return cls(preset.max_content_blocks, preset.max_content_bytes, preset.reference_passed_bytes)
 
 
-class BlocksTooLarge(Exception):  # noqa: N818 - internal signal, named for what happened
+class BlocksTooLargeError(Exception):
     """A result has more content blocks, or larger ones, than there is room for; the text says so after "returned"."""
 
 
@@ -90,7 +90,7 @@ class BlockKeeper:
         """Keep the blocks of a result; their references, of which there are none.
 
         Raises:
-            BlocksTooLarge: there is no room for one.
+            BlocksTooLargeError: there is no room for one.
         """
         for block in blocks:
             if not isinstance(block, TextContent):
@@ -102,7 +102,7 @@ class BlockKeeper:
         """Add the blocks that a tool's result has beside structured content, texts too: nothing refers to them.
 
         Raises:
-            BlocksTooLarge: there is no room for one.
+            BlocksTooLargeError: there is no room for one.
         """
         del tool
         for block in blocks:
@@ -116,9 +116,9 @@ class BlockKeeper:
     def _admit(self, block: ContentBlock, count: int) -> None:
         size = len(_payload(block))
         if count >= self.limits.max_content_blocks:
-            raise BlocksTooLarge(f"more than {self.limits.max_content_blocks} content blocks, which is the limit")
+            raise BlocksTooLargeError(f"more than {self.limits.max_content_blocks} content blocks, which is the limit")
         if self.size + size > self.limits.max_content_bytes:
-            raise BlocksTooLarge(
+            raise BlocksTooLargeError(
                 f"a content block ({block.type}) of {size} characters; all together may have "
                 f"{self.limits.max_content_bytes}, of which {self.size} are used"
             )
@@ -150,7 +150,7 @@ class BlockStore(BlockKeeper):
         script sees of it is all of it.
 
         Raises:
-            BlocksTooLarge: there is no room for a block with data.
+            BlocksTooLargeError: there is no room for a block with data.
         """
         references: list[str | None] = []
         pauses = Pauses(every=100)
@@ -173,7 +173,7 @@ class BlockStore(BlockKeeper):
         if reference not in self._blocks:
             try:
                 self._admit(block, len(self._blocks))
-            except BlocksTooLarge:
+            except BlocksTooLargeError:
                 if is_data(block):
                     raise
                 return None

@@ -30,7 +30,7 @@ from codecall.calls.fastmcp_internals import call_tool
 from codecall.calls.interfaces import AnswerQuestions, CurrentEntry, Gate, ResolvedInput
 from codecall.calls.preflight import CallPreflight
 from codecall.calls.results import ObservedSchema, ResultReader
-from codecall.calls.task import ToolExit, check_nesting, request_with_timeout
+from codecall.calls.task import ToolExitError, check_nesting, request_with_timeout
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import CallKind, CodeCallError, InputRequiredError, InvalidInputError, ToolCallError
 from codecall.fastmcp_errors import log_unexpected
@@ -320,7 +320,7 @@ class Broker:
         except CodeCallError:
             raise
         except Exception as failure:
-            if isinstance(failure, ToolExit):
+            if isinstance(failure, ToolExitError):
                 log_unexpected(f"calling {entry.kind} {entry.name!r}", failure)
                 message = f"{entry_label(entry)} ended with {failure.kind}"
                 raise ToolCallError(message, tool_name=entry.name, called=call_kind(entry)) from None

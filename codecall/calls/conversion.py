@@ -76,7 +76,7 @@ class Blocks(Protocol):
         ...
 
 
-class ValueTooLarge(Exception):  # noqa: N818 - internal signal, named for what happened
+class ValueTooLargeError(Exception):
     """A value has more bytes than allowed; `size` is their number."""
 
     def __init__(self, size: int) -> None:
@@ -109,7 +109,7 @@ async def to_json(
         empty: the value of a result without any content; see `empty_value`.
 
     Raises:
-        ValueTooLarge: the text would have more.
+        ValueTooLargeError: the text would have more.
         ValueError: the value is not JSON, or nested too deeply.
     """
     structured, content = result.structured_content, result.content
@@ -123,7 +123,7 @@ async def to_json(
         return await encode(await _blocks_json(content, blocks), max_bytes)
     text = content[0].text
     if len(text) > max_bytes:
-        raise ValueTooLarge(_utf8_size(text))
+        raise ValueTooLargeError(_utf8_size(text))
     return check_size(text, max_bytes) if await is_value(text) else await encode(text, max_bytes)
 
 
@@ -147,13 +147,13 @@ async def resource_json(result: ResourceResult, uri: str, max_bytes: int, blocks
         blocks: keeps contents that are bytes.
 
     Raises:
-        ValueTooLarge: the text would have more.
+        ValueTooLargeError: the text would have more.
         ValueError: the value is not JSON.
     """
     contents = result.contents
     size = sum(len(item.content) for item in contents)
     if (texts := sum(len(item.content) for item in contents if isinstance(item.content, str))) > max_bytes:
-        raise ValueTooLarge(texts)
+        raise ValueTooLargeError(texts)
     if not contents:
         return "null"
     only = contents[0]
@@ -172,7 +172,7 @@ async def prompt_json(result: PromptResult, max_bytes: int, blocks: Blocks | Non
     """The value of a prompt as JSON text. `blocks`: as for `to_json`.
 
     Raises:
-        ValueTooLarge: the text would have more than `max_bytes`.
+        ValueTooLargeError: the text would have more than `max_bytes`.
         ValueError: the value is not JSON.
     """
     many = len(result.messages) > MAX_INLINE_CONTENTS
@@ -189,7 +189,7 @@ async def encode(value: object, max_bytes: int) -> str:
     """`value` as JSON text. NaN and the infinities become null, unpaired surrogates stay as `\\ud800` escapes.
 
     Raises:
-        ValueTooLarge: the text would have more than `max_bytes`.
+        ValueTooLargeError: the text would have more than `max_bytes`.
         ValueError: the value is not JSON, or nested too deeply.
     """
     if exceeds_chars(value, PIECE_CHARS):
@@ -201,11 +201,11 @@ def check_size(text: str, max_bytes: int) -> str:
     """Return `text`, which is JSON, if it has at most `max_bytes`.
 
     Raises:
-        ValueTooLarge: the text has more.
+        ValueTooLargeError: the text has more.
     """
     size = _utf8_size(text)
     if size > max_bytes:
-        raise ValueTooLarge(size)
+        raise ValueTooLargeError(size)
     return text
 
 
@@ -324,7 +324,7 @@ def _encode(value: object, max_bytes: int, split: Callable[[object], Iterable[by
             else:
                 pieces.clear()  # only counted from here on
         if size > max_bytes:
-            raise ValueTooLarge(size)
+            raise ValueTooLargeError(size)
         return b"".join(pieces).decode()
     except UnicodeEncodeError:
         return check_size(json.dumps(_finite(value), ensure_ascii=True, separators=(",", ":")), max_bytes)

@@ -61,7 +61,7 @@ from codecall.fastmcp_errors import client_message
 from codecall.globs import call_kind, entry_label
 from codecall.jsonio.decode import read_json
 from codecall.options import SanitizationOptions
-from codecall.ratelimit.refusal import RateLimitRefused
+from codecall.ratelimit.refusal import RateLimitRefusedError
 from codecall.redaction.clean import clean_text, clean_value, well_formed
 from codecall.schema.validation import (
     Problem,
@@ -162,7 +162,7 @@ class FailureTranslator:
             entry, f"{entry_label(entry)} could not be looked up: {client_message(failure, self.sanitization)}"
         )
 
-    def from_rate_rule(self, failure: RateLimitRefused, entry: CatalogEntry) -> ToolCallError:
+    def from_rate_rule(self, failure: RateLimitRefusedError, entry: CatalogEntry) -> ToolCallError:
         """The error of a call that one of CodeCall's rate rules refuses."""
         error = failure.error
         return self._error(
@@ -307,7 +307,7 @@ class FailureTranslator:
 
 
 BY_EXCEPTION_TYPE: Final[tuple[tuple[type[Exception], Callable[..., ToolCallError]], ...]] = (
-    (RateLimitRefused, FailureTranslator.from_rate_rule),
+    (RateLimitRefusedError, FailureTranslator.from_rate_rule),
     (AuthorizationError, FailureTranslator.from_authorization),
     (MCPError, FailureTranslator.from_mcp_error),
     (ToolError, FailureTranslator.from_component_error),

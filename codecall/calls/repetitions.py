@@ -13,8 +13,8 @@ from codecall.jsonio.decode import (
     BYTES_PER_CONTAINER,
     FEWEST_CONTAINERS,
     JsonBounds,
-    NotJson,
-    TooManyContainers,
+    NotJsonError,
+    TooManyContainersError,
     decode_json,
 )
 
@@ -64,7 +64,7 @@ async def _repeats(text: str, values: Sequence[object]) -> bool:
     bounds = JsonBounds(_MAX_DEPTH, FEWEST_CONTAINERS + len(text) // BYTES_PER_CONTAINER)
     try:
         said = await decode_json(text, bounds)
-    except (NotJson, TooManyContainers):
+    except (NotJsonError, TooManyContainersError):
         return False
     for value in values:
         if await _is_equal(said, value):

@@ -10,9 +10,9 @@ from fastmcp.prompts import PromptResult
 from fastmcp.resources import ResourceResult
 from fastmcp.tools.base import ToolResult
 
-from codecall.calls.blocks import BlockKeeper, BlocksTooLarge
+from codecall.calls.blocks import BlockKeeper, BlocksTooLargeError
 from codecall.calls.conversion import (
-    ValueTooLarge,
+    ValueTooLargeError,
     empty_value,
     has_others_than_texts,
     is_repeated_by,
@@ -118,9 +118,9 @@ class ResultReader:
         """The JSON text of a value; a value that cannot be sent becomes a named error."""
         try:
             return await value
-        except ValueTooLarge as failure:
+        except ValueTooLargeError as failure:
             raise too_large_error(entry, failure.size, max_bytes) from None
-        except BlocksTooLarge as failure:
+        except BlocksTooLargeError as failure:
             raise ToolCallError(
                 f"{entry_label(entry)} returned {failure}",
                 tool_name=entry.name,

@@ -35,7 +35,7 @@ _nesting: Final = contextvars.ContextVar("codecall_nesting", default=0)
 """How many calls of brokers this task is inside of. Tasks and threads that a tool starts inherit it."""
 
 
-class ToolExit(Exception):  # noqa: N818 - named for what the tool did
+class ToolExitError(Exception):
     """A tool raised an exception that ends the process, or that is no `Exception`; `kind` is its type's name."""
 
     def __init__(self, kind: str) -> None:
@@ -76,7 +76,7 @@ async def request_with_timeout(
     Raises:
         ToolTimeoutError: the request takes longer; it has been cancelled.
         ToolCallError: the request ends by being cancelled, though nobody has cancelled it.
-        ToolExit: the tool raises what would end the process.
+        ToolExitError: the tool raises what would end the process.
         Exception: whatever else the request raises.
     """
     task_context = context_of_call(clock)
@@ -115,14 +115,14 @@ async def _contain_exit(request: Coroutine[Any, Any, T]) -> T:
     parsers do) would leave the event loop through this task, and so end the server for everybody.
 
     Raises:
-        ToolExit: the tool tries to. KeyboardInterrupt passes, since it comes from an operator.
+        ToolExitError: the tool tries to. KeyboardInterrupt passes, since it comes from an operator.
     """
     try:
         return await request
     except (Exception, asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as failure:
-        raise ToolExit(type(failure).__name__).with_traceback(failure.__traceback__) from failure
+        raise ToolExitError(type(failure).__name__).with_traceback(failure.__traceback__) from failure
 
 
 async def _stop(task: asyncio.Task[Any], name: str) -> None:

@@ -187,7 +187,7 @@ def _canonical(value: object) -> str:
 def needed_servers(scripts: Iterable[tuple[str, str]], options: GatewayOptions) -> frozenset[str] | None:
     """The servers whose tools scripts may call; None where only running them tells. Each is a text and its language."""
     from codecall.cli.gateway import begins_with_server, servers_of
-    from codecall.sandbox.agentscript.checked import InvalidScript
+    from codecall.sandbox.agentscript.checked import InvalidScriptError
 
     spellings = ("composite_tools", "compositeTools")
     if options.composite_tools.paths or any(options.codecall.get(name) for name in spellings):
@@ -196,7 +196,7 @@ def needed_servers(scripts: Iterable[tuple[str, str]], options: GatewayOptions) 
     for script, language in scripts:
         try:
             called, words = (_starlark_names if language == "starlark" else _agentscript_names)(script)
-        except (InvalidScript, SyntaxError, ValueError):
+        except (InvalidScriptError, SyntaxError, ValueError):
             continue  # it will not run
         except _ComputedNameError:
             return None
@@ -220,7 +220,7 @@ class _Names(NamedTuple):
 
 
 def _agentscript_names(script: str) -> _Names:
-    """Raises InvalidScript and _ComputedNameError."""
+    """Raises InvalidScriptError and _ComputedNameError."""
     from codecall.sandbox.agentscript.parser.parse import children
 
     names = _Names(set(), set())
@@ -279,14 +279,14 @@ def _starlark_names(script: str) -> _Names:
 
 
 def _statements(script: str) -> list[Node]:
-    """Raises InvalidScript."""
-    from codecall.sandbox.agentscript.checked import InvalidScript
+    """Raises InvalidScriptError."""
+    from codecall.sandbox.agentscript.checked import InvalidScriptError
     from codecall.sandbox.agentscript.parser.parse import parse
     from codecall.sandbox.agentscript.typescript.strip import strip_types
 
     try:
         return parse(script)[0]
-    except InvalidScript:
+    except InvalidScriptError:
         stripped = strip_types(script)
         if stripped is None:
             raise

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcp_types import ElicitResult
 
-from codecall.approvals.elicitation import TOO_MANY_HINT, TooManyQuestions, TooManyWait, Unanswered
+from codecall.approvals.elicitation import TOO_MANY_HINT, TooManyQuestionsError, TooManyWaitError, UnansweredError
 from codecall.approvals.request import MAX_SHOWN_CHARS, visible
 from codecall.composite.definition import ElicitationStep
 from codecall.composite.failures import WorkflowError
@@ -64,11 +64,11 @@ class StepQuestions:
                 code="TIMEOUT",
                 hint="Run the tool again when somebody can answer; the step's `timeout` may be 10m.",
             ) from None
-        except TooManyWait as reason:
+        except TooManyWaitError as reason:
             raise _unanswered(step, str(reason), "Run the tool again when some of them have been answered.") from None
-        except TooManyQuestions as reason:
+        except TooManyQuestionsError as reason:
             raise _unanswered(step, str(reason), TOO_MANY_HINT) from None
-        except Unanswered as reason:
+        except UnansweredError as reason:
             raise _unanswered(step, str(reason), _HINT) from None
         gate.notes[identity] = answer.model_dump_json()
         return answer

@@ -15,10 +15,10 @@ from typing import Any, Final, Protocol
 from anyio import to_thread
 from mcp_types import CreateMessageRequest, CreateMessageRequestParams, SamplingMessage, TextContent
 
-from codecall.approvals.elicitation import Model, Unanswered, sampled_text
+from codecall.approvals.elicitation import Model, UnansweredError, sampled_text
 from codecall.errors import ExtractionFailedError, InvalidInputError
 from codecall.extraction.options import ExtractOptions
-from codecall.extraction.types import Schema, WrongType, read_type
+from codecall.extraction.types import Schema, WrongTypeError, read_type
 from codecall.jsonio.decode import child_values, encode_json, read_json
 from codecall.sandbox.interfaces import RunClock
 from codecall.telemetry.tokens import estimate_tokens
@@ -136,7 +136,7 @@ class RunExtractor:
                     answer = await self._answer(request, prompt, most)
         except TimeoutError:
             raise _failed(name, f"the model did not answer within {options.timeout_s:g} s") from None
-        except Unanswered as reason:
+        except UnansweredError as reason:
             raise _failed(name, str(reason)) from None
         else:
             used = estimate_tokens(len(answer))
@@ -150,12 +150,12 @@ class RunExtractor:
                 given: object = self._options.extractor(request)
                 return encode_json(await given if inspect.isawaitable(given) else given)
             except TimeoutError:
-                raise Unanswered("the extractor of this server ran out of time") from None
+                raise UnansweredError("the extractor of this server ran out of time") from None
             except Exception as failure:
                 logger.exception("extract: the extractor failed")
-                raise Unanswered(f"the extractor of this server failed ({type(failure).__name__})") from None
+                raise UnansweredError(f"the extractor of this server failed ({type(failure).__name__})") from None
         if self._model is None:
-            raise Unanswered("this client does not offer its model (MCP sampling)")
+            raise UnansweredError("this client does not offer its model (MCP sampling)")
         message = SamplingMessage(role="user", content=TextContent(type="text", text=prompt))
         params = CreateMessageRequestParams(
             messages=[message], system_prompt=_SYSTEM, max_tokens=max_tokens, temperature=0.0
@@ -173,7 +173,7 @@ async def read_arguments(name: str, arguments: Mapping[str, object]) -> tuple[ob
         raise _invalid(name, "a value is needed, as first argument")
     try:
         schema, validator = await to_thread.run_sync(_compile, arguments.get("type"))
-    except WrongType as wrong:
+    except WrongTypeError as wrong:
         raise _invalid(name, str(wrong)) from None
     return arguments["value"], schema, validator
 
@@ -186,7 +186,7 @@ def _compile(given: object) -> tuple[Schema, Validator]:
     try:
         check_schema(schema)
     except InvalidSchemaError as failure:
-        raise WrongType(str(failure)) from None
+        raise WrongTypeError(str(failure)) from None
     return schema, create_validator(schema)
 
 

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from mcp_types import CreateMessageRequest, CreateMessageRequestParams, SamplingMessage, TextContent
 
-from codecall.approvals.elicitation import Model, Unanswered, sampled_text
+from codecall.approvals.elicitation import Model, UnansweredError, sampled_text
 from codecall.extraction.extractor import MAX_ANSWER_CHARS, unfenced
 from codecall.jsonio.decode import read_json
 
@@ -47,10 +47,10 @@ class ModelRanking:
             candidates: Names and descriptions.
 
         Raises:
-            Unanswered: the model does not say.
+            UnansweredError: the model does not say.
         """
         if self._model is None:
-            raise Unanswered("this client does not offer its model (MCP sampling)")
+            raise UnansweredError("this client does not offer its model (MCP sampling)")
         about = [f"{name}: {text[:MAX_ABOUT]}" for name, text in candidates]
         tools = [f"{number}. {json.dumps(text)}" for number, text in enumerate(about, 1)]
         tasks = [f"{number}. {json.dumps(query)}" for number, query in enumerate(queries, 1)]
@@ -63,7 +63,7 @@ class ModelRanking:
             async with asyncio.timeout(TIMEOUT_S):
                 answer = sampled_text(await self._model.ask(CreateMessageRequest(params=params)))
         except TimeoutError:
-            raise Unanswered(f"the client's model did not answer within {TIMEOUT_S:g} s") from None
+            raise UnansweredError(f"the client's model did not answer within {TIMEOUT_S:g} s") from None
         return _read(answer, len(queries), len(candidates))
 
 
@@ -74,7 +74,7 @@ def _read(answer: str, queries: int, candidates: int) -> list[list[int]]:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise Unanswered("the client's model did not answer with what it was asked for")
+        raise UnansweredError("the client's model did not answer with what it was asked for")
     by_task = cast("Mapping[str, object]", value)
     chosen: list[list[int]] = []
     for number in range(1, queries + 1):

@@ -48,7 +48,7 @@ _WORDS: Final[Mapping[str, Schema]] = {
 }
 
 
-class WrongType(ValueError):  # noqa: N818 - named for what it is
+class WrongTypeError(ValueError):
     """It is no type that `extract` takes; the text says why."""
 
 
@@ -59,17 +59,17 @@ def read_type(value: object) -> Schema:
         value: A schema, or the text of a TypeScript type.
 
     Raises:
-        WrongType: it is neither.
+        WrongTypeError: it is neither.
     """
     if isinstance(value, str):
         if len(value) > MAX_TYPE_CHARS:
-            raise WrongType(f"it has {len(value):,} characters; {MAX_TYPE_CHARS:,} are the most")
+            raise WrongTypeError(f"it has {len(value):,} characters; {MAX_TYPE_CHARS:,} are the most")
         return _TypeReader(value).read()
     if not isinstance(value, dict):
-        raise WrongType("a JSON Schema or the text of a TypeScript type is needed, as second argument")
+        raise WrongTypeError("a JSON Schema or the text of a TypeScript type is needed, as second argument")
     schema = cast("Schema", value)
     if len(json.dumps(schema)) > MAX_TYPE_CHARS:
-        raise WrongType(f"the schema has more than {MAX_TYPE_CHARS:,} characters")
+        raise WrongTypeError(f"the schema has more than {MAX_TYPE_CHARS:,} characters")
     _check(schema, "")
     return schema
 
@@ -79,21 +79,21 @@ def _check(schema: object, where: str, depth: int = 0) -> None:
     if isinstance(schema, bool):
         return
     if not isinstance(schema, dict) or depth > MAX_DEPTH:
-        raise WrongType(f"{where or 'the schema'}: {'nested too deeply' if depth > MAX_DEPTH else 'no schema'}")
+        raise WrongTypeError(f"{where or 'the schema'}: {'nested too deeply' if depth > MAX_DEPTH else 'no schema'}")
     fields = cast("Schema", schema)
     if unknown := sorted(fields.keys() - KEYWORDS):
-        raise WrongType(f"{where}{unknown[0]:.40}: this keyword of JSON Schema is not taken here")
+        raise WrongTypeError(f"{where}{unknown[0]:.40}: this keyword of JSON Schema is not taken here")
     inside: list[tuple[str, object]] = [
         (key, fields[key]) for key in ("items", "additionalProperties") if key in fields
     ]
     for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
         parts = fields.get(key, [])
         if not isinstance(parts, list):
-            raise WrongType(f"{where}{key}: a list is needed")
+            raise WrongTypeError(f"{where}{key}: a list is needed")
         inside += [(f"{key}[{number}]", part) for number, part in enumerate(cast("list[object]", parts))]
     properties = fields.get("properties", {})
     if not isinstance(properties, dict):
-        raise WrongType(f"{where}properties: an object is needed")
+        raise WrongTypeError(f"{where}properties: an object is needed")
     inside += [(f"properties.{name:.40}", part) for name, part in cast("dict[str, object]", properties).items()]
     for name, part in inside:
         _check(part, f"{where}{name}.", depth + 1)
@@ -109,7 +109,7 @@ class _TypeReader:
         while at < len(text):
             found = _TOKEN.match(text, at)
             if found is None:
-                raise WrongType(f"the type cannot be read at character {at + 1}, {text[at : at + 20]!r}")
+                raise WrongTypeError(f"the type cannot be read at character {at + 1}, {text[at : at + 20]!r}")
             if found.lastgroup is not None:
                 self._tokens.append((found.lastgroup, found[0], at))
             at = found.end()
@@ -128,7 +128,7 @@ class _TypeReader:
     def _type(self) -> Schema:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise WrongType("the type is nested too deeply")
+            raise WrongTypeError("the type is nested too deeply")
         self._take("|")
         options = [self._array()]
         while self._take("|"):
@@ -180,7 +180,9 @@ class _TypeReader:
                 return {"type": "object", "additionalProperties": arguments[1]}
             return {"type": "array", "items": arguments[0]}
         if name not in _WORDS:
-            raise WrongType(f"{name!r:.60}: write the type out; names of types and helpers such as Pick are not known")
+            raise WrongTypeError(
+                f"{name!r:.60}: write the type out; names of types and helpers such as Pick are not known"
+            )
         return dict(_WORDS[name])
 
     def _object(self) -> Schema:
@@ -244,11 +246,11 @@ class _TypeReader:
         if not self._take(word):
             raise self._wrong(repr(word))
 
-    def _wrong(self, wanted: str) -> WrongType:
+    def _wrong(self, wanted: str) -> WrongTypeError:
         if self._at >= len(self._tokens):
-            return WrongType(f"the type ends where {wanted} is needed")
+            return WrongTypeError(f"the type ends where {wanted} is needed")
         _, word, at = self._tokens[self._at]
-        return WrongType(f"{wanted} is needed at character {at + 1} of the type, not {word!r:.40}")
+        return WrongTypeError(f"{wanted} is needed at character {at + 1} of the type, not {word!r:.40}")
 
 
 def _literal(word: str) -> str:
@@ -257,4 +259,4 @@ def _literal(word: str) -> str:
     try:
         return cast("str", json.loads('"' + inner.replace('"', '\\"') + '"'))
     except ValueError:
-        raise WrongType(f"{word:.40}: an escape that is not known") from None
+        raise WrongTypeError(f"{word:.40}: an escape that is not known") from None

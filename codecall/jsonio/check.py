@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from codecall.jsonio.decode import NotJson, check_syntax
+from codecall.jsonio.decode import NotJsonError, check_syntax
 
 PIECE: Final = 64 * 1024
 """Most characters of the text that are checked in one go: a millisecond."""
@@ -34,22 +34,22 @@ async def check_json(text: str) -> None:
     """Checks a text.
 
     Raises:
-        NotJson: it is not JSON, or is nested deeper than `MAX_DEPTH`, or has more than `PIECE` characters between two
-            commas that are in no string.
+        NotJsonError: it is not JSON, or is nested deeper than `MAX_DEPTH`, or has more than `PIECE` characters between
+            two commas that are in no string.
     """
     try:
         for piece in pieces(text):
             check_syntax(piece)
             await asyncio.sleep(0)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-        raise NotJson from None
+        raise NotJsonError from None
 
 
 def pieces(text: str) -> Iterator[str]:
     """Yields texts of a few times `PIECE` characters at most. They are all JSON if and only if `text` is.
 
     Raises:
-        NotJson: as in `check_json`, where it is known without the decoder.
+        NotJsonError: as in `check_json`, where it is known without the decoder.
     """
     opened = head = ""
     at = 0
@@ -59,12 +59,12 @@ def pieces(text: str) -> Iterator[str]:
         if (cut := _last_comma(plain)) >= 0:
             before, opened = opened, _opened(opened, _without_escapes(head) + plain[:cut])
             if not opened:
-                raise NotJson
+                raise NotJsonError
             yield f"{_openings(before)}{head}{window[:cut]}{opened[::-1].translate(_CLOSING)}"
             at, head = at + cut + 1, ""
             continue
         if plain.count('"') % 2 == 0 or len(head) > PIECE:
-            raise NotJson
+            raise NotJsonError
         start = plain.rfind('"') + 1
         head += f'{window[:start]}"'
         at += start
@@ -72,7 +72,7 @@ def pieces(text: str) -> Iterator[str]:
             yield f'"{window[:cut]}"'
             at += cut
         if text[at : at + 1] != '"':
-            raise NotJson
+            raise NotJsonError
         at += 1
     yield f"{_openings(opened)}{head}{text[at:]}"
 
@@ -115,9 +115,9 @@ def _opened(before: str, plain: str) -> str:
         if bracket in "[{":
             opened.append(bracket)
         elif not opened or opened.pop() + bracket not in ("[]", "{}"):
-            raise NotJson
+            raise NotJsonError
     if len(opened) > MAX_DEPTH:
-        raise NotJson
+        raise NotJsonError
     return "".join(opened)
 
 

@@ -85,11 +85,11 @@ _PIECE = re.compile(rf'(?:[^"]*+{JSON_STRING}){{1,1000}}+|.++', re.DOTALL)
 utf8_length: Final = wire.utf8_length
 
 
-class NotJson(Exception):  # noqa: N818 - internal signal, named for what happened
+class NotJsonError(Exception):
     """The text is not JSON, or is nested deeper than the runtime in a worker allows."""
 
 
-class TooManyContainers(Exception):  # noqa: N818 - internal signal, named for what happened
+class TooManyContainersError(Exception):
     """The data has more objects and arrays than allowed; `count` is how many it has."""
 
     def __init__(self, count: int) -> None:
@@ -118,13 +118,13 @@ async def decode_json(text: str, bounds: JsonBounds) -> object:
     """Decodes `text`.
 
     Raises:
-        NotJson: the text is not JSON, or is nested more deeply than `bounds` allow.
-        TooManyContainers: the text has more objects and arrays than `bounds` allow.
+        NotJsonError: the text is not JSON, or is nested more deeply than `bounds` allow.
+        TooManyContainersError: the text has more objects and arrays than `bounds` allow.
     """
     # Brackets in strings count too at first: nearly always there are few enough all the same.
     brackets = await count_containers(text, bounds.containers)
     if brackets > bounds.containers:
-        raise TooManyContainers(brackets)
+        raise TooManyContainersError(brackets)
     try:
         if len(text) <= QUICK_CHARS and brackets <= QUICK_CONTAINERS:
             data = read_json(text)
@@ -132,7 +132,7 @@ async def decode_json(text: str, bounds: JsonBounds) -> object:
             async with loop_turn():
                 data = read_json(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        raise NotJson from None
+        raise NotJsonError from None
     if brackets > bounds.depth:
         await check_depth(data, bounds.depth)
     return data
@@ -157,7 +157,7 @@ async def check_depth(data: object, depth: int) -> None:
     """Look how deeply objects and arrays are nested.
 
     Raises:
-        NotJson: more than `depth` deep.
+        NotJsonError: more than `depth` deep.
     """
     level = [data]
     while level:
@@ -169,7 +169,7 @@ async def check_depth(data: object, depth: int) -> None:
                 await asyncio.sleep(0)
         depth -= 1
         if below and depth < 1:
-            raise NotJson
+            raise NotJsonError
         level = below
 
 

@@ -23,7 +23,7 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from codecall.jsonio.decode import JSON_STRING, NotJson, check_syntax, child_values, read_json
+from codecall.jsonio.decode import JSON_STRING, NotJsonError, check_syntax, child_values, read_json
 
 PIECE: Final = 128 * 1024
 """Bytes that are decoded in one go: about a millisecond."""
@@ -102,12 +102,12 @@ async def read(data: bytes, depth: int) -> object:
     """Decodes `data`, which is JSON.
 
     Raises:
-        NotJson: the data is no JSON, or is nested deeper than `depth` objects and arrays.
+        NotJsonError: the data is no JSON, or is nested deeper than `depth` objects and arrays.
     """
     try:
         return await _value(data.strip(), depth)
     except _NOT_JSON:
-        raise NotJson from None
+        raise NotJsonError from None
 
 
 async def length(data: bytes) -> int | None:
@@ -116,7 +116,7 @@ async def length(data: bytes) -> int | None:
     Returns None for any other JSON, and for an array with more than `MAX_COUNTED` items.
 
     Raises:
-        NotJson: the data is no JSON.
+        NotJsonError: the data is no JSON.
     """
     data = data.strip()
     try:
@@ -131,7 +131,7 @@ async def length(data: bytes) -> int | None:
         if data[:1] == b'"':
             return sum([len(text.encode("utf-16-le", "surrogatepass")) // 2 async for text in _texts(data)])
     except _NOT_JSON:
-        raise NotJson from None
+        raise NotJsonError from None
     return None
 
 
@@ -179,7 +179,7 @@ def index_json(text: str) -> Generator[None, None, JsonIndex]:
             return JsonIndex(items=(yield from scanner.items(start)))
         if text[start] == "{":
             return JsonIndex(members=(yield from scanner.members(start)))
-    except _TooMuch:
+    except _TooMuchError:
         pass
     return JsonIndex()
 
@@ -196,7 +196,7 @@ def skip_items(text: str, count: int) -> int:
     return at
 
 
-class _TooMuch(Exception):  # noqa: N818 - internal signal, named for what happened
+class _TooMuchError(Exception):
     """Indexing takes more than `_MAX_STEPS`."""
 
 
@@ -208,9 +208,9 @@ async def _value(data: bytes, depth: int) -> object:
     if len(data) <= PIECE:
         return _small(data, depth)
     if depth < 1 and data[:1] in (b"[", b"{"):
-        raise NotJson
+        raise NotJsonError
     if data[-1:] != _ENDS.get(data[:1], data[-1:]):
-        raise NotJson
+        raise NotJsonError
     if data[:1] == b'"':
         return "".join([text async for text in _texts(data)])
     if data[:1] == b"[":
@@ -235,7 +235,7 @@ async def _object(data: bytes, depth: int) -> dict[str, object]:
         cut = _cut(data, at, end, members=True)
         piece = b"{%b}" % data[at:cut]
         if at > 1 and not piece[1:-1].strip():
-            raise NotJson
+            raise NotJsonError
         if len(piece) <= PIECE:
             members |= cast("dict[str, object]", _small(piece, depth))
         else:
@@ -257,7 +257,7 @@ def _check_depth(data: object, depth: int) -> None:
     level: list[object] = [data] if isinstance(data, (dict, list)) else []
     while level:
         if depth < 1:
-            raise NotJson
+            raise NotJsonError
         depth -= 1
         level = [item for container in level for item in child_values(container) if type(item) in (dict, list)]
 
@@ -310,7 +310,7 @@ async def _batches(data: bytes, read_items: Callable[[bytes], object]) -> AsyncG
     if at <= end:
         rest = cast("list[object]", read_items(b"[%b]" % data[at:end]))
         if not rest and at > 1:
-            raise NotJson
+            raise NotJsonError
         yield rest
 
 
@@ -354,7 +354,7 @@ def _cut(data: bytes, start: int, end: int, *, members: bool = False) -> int:
         if past >= end:
             return end
         if data[past : past + 1] != b",":
-            raise NotJson
+            raise NotJsonError
         cut = past + 1
     return cut - 1
 
@@ -473,7 +473,7 @@ class _JsonScanner:
     def _step(self) -> None:
         self._steps += 1
         if self._steps > _MAX_STEPS:
-            raise _TooMuch
+            raise _TooMuchError
 
 
 def _run_to_end(work: Work) -> Generator[int, None, None]:

@@ -23,7 +23,7 @@ from codecall.errors import CodeCallError, SelfReferenceError, ToolCallError
 from codecall.errors.hints import add_default_hint
 from codecall.globs import display_name
 from codecall.identity import client_key
-from codecall.jsonio.decode import NotJson, check_depth, read_json, utf8_length
+from codecall.jsonio.decode import NotJsonError, check_depth, read_json, utf8_length
 from codecall.meta_tools.base import (
     WELL_FORMED,
     Arguments,
@@ -206,7 +206,7 @@ async def _decode(text: str, tool: str) -> tuple[object, str]:
             value, text = await anyio.to_thread.run_sync(_decode_value, text)
         if text.count("[") + text.count("{") > MAX_DEPTH:
             await check_depth(value, MAX_DEPTH)
-    except (NotJson, RecursionError):
+    except (NotJsonError, RecursionError):
         raise ToolCallError(
             f"Tool '{display_name(tool)}' returned a value that is nested more than {MAX_DEPTH} deep",
             tool_name=tool,

@@ -33,7 +33,7 @@ from codecall.identity import client_key, rate_limit_key
 from codecall.option_base import merge_options, passed_options
 from codecall.ratelimit.counting import ConcurrencyLimit, Limit, LimitRefusal, WindowLimit, wait_ms
 from codecall.ratelimit.redis_store import RETRY_AFTER_S, StoreUnavailableError
-from codecall.ratelimit.refusal import RateLimitRefused, error_text
+from codecall.ratelimit.refusal import RateLimitRefusedError, error_text
 from codecall.ratelimit.rules import (
     Per,
     Rate,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from codecall.ratelimit.rules import RuleDict
 
-__all__ = ["RateLimitPlugin", "RateLimitRefused", "client_key"]
+__all__ = ["RateLimitPlugin", "RateLimitRefusedError", "client_key"]
 
 M = TypeVar("M")
 R = TypeVar("R")
@@ -168,7 +168,7 @@ class RateLimitPlugin(Middleware):
 
         Raises:
             NotFoundError: the name is longer than any tool may have, and so is compared with no rule.
-            RateLimitRefused: a rule refused the call.
+            RateLimitRefusedError: a rule refused the call.
         """
         tool = context.message.name
         if len(tool) > MAX_NAME_CHARS:
@@ -176,7 +176,7 @@ class RateLimitPlugin(Middleware):
         names = await _tool_names(tool, context.fastmcp_context)
         try:
             running = await self._admit("tool", tool, self._matching_rules(*names), context.fastmcp_context)
-        except RateLimitRefused as refusal:
+        except RateLimitRefusedError as refusal:
             if is_meta_tool(names[-1]):
                 return _refusal_result(names, refusal.error)
             raise
@@ -191,7 +191,7 @@ class RateLimitPlugin(Middleware):
 
         Raises:
             NotFoundError: the URI is longer than `MAX_RATED_URI`, and so is compared with no rule.
-            RateLimitRefused: a rule refused it.
+            RateLimitRefusedError: a rule refused it.
         """
         uri = str(context.message.uri)
         if len(uri) > MAX_RATED_URI:
@@ -211,7 +211,7 @@ class RateLimitPlugin(Middleware):
 
         Raises:
             NotFoundError: the name is longer than any prompt may have, and so is compared with no rule.
-            RateLimitRefused: a rule refused it.
+            RateLimitRefusedError: a rule refused it.
         """
         name = context.message.name
         if len(name) > MAX_NAME_CHARS:
@@ -229,7 +229,7 @@ class RateLimitPlugin(Middleware):
         """Counts the call for these rules; returns the running call if its end matters.
 
         Raises:
-            RateLimitRefused: a rule refuses the call.
+            RateLimitRefusedError: a rule refuses the call.
         """
         if not matching:
             return None
@@ -246,10 +246,10 @@ class RateLimitPlugin(Middleware):
             if self._options.fail == "open":
                 return None
             record_rate_refusal(called, matching[0].rule.display_name, "unchecked")
-            raise RateLimitRefused(_unchecked_error(called, name, matching[0].rule)) from None
+            raise RateLimitRefusedError(_unchecked_error(called, name, matching[0].rule)) from None
         if isinstance(admitted, LimitRefusal):
             record_rate_refusal(called, admitted.limit.rule.display_name, "limit")
-            raise RateLimitRefused(_limit_error(called, name, admitted))
+            raise RateLimitRefusedError(_limit_error(called, name, admitted))
         return admitted
 
 

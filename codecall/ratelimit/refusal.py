@@ -8,7 +8,7 @@ from fastmcp.exceptions import ToolError
 from codecall.errors import RateLimitedError
 
 
-class RateLimitRefused(ToolError):  # noqa: N818 - reads as the event it is
+class RateLimitRefusedError(ToolError):
     """A rule refused a call. Its text is the error object as JSON, which is what a client of the tool receives."""
 
     def __init__(self, error: RateLimitedError) -> None:

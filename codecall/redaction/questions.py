@@ -20,7 +20,7 @@ _NAMED: Final = ("properties", "patternProperties", "$defs", "definitions", "dep
 """Keys of a form whose values name schemas."""
 
 
-class HiddenText(ValueError):  # noqa: N818 - named for what is there
+class HiddenTextError(ValueError):
     """A form has names or values that a person cannot see."""
 
 
@@ -38,12 +38,13 @@ def visible_form(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON Schema of a form with its texts visible, each on one line.
 
     Raises:
-        HiddenText: anything but a text that is only shown holds what cannot be seen, or the form is nested too deeply.
+        HiddenTextError: anything but a text that is only shown holds what cannot be seen, or the form is nested too
+            deeply.
     """
     try:
         return _form(schema)
     except RecursionError:
-        raise HiddenText("the form is nested too deeply") from None
+        raise HiddenTextError("the form is nested too deeply") from None
 
 
 def _form(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +57,7 @@ def _form_value(key: str, value: object) -> object:
     if key in _TEXTS:
         return _shown(value)
     if key in ("$ref", "$dynamicRef") and not (isinstance(value, str) and value.startswith("#")):
-        raise HiddenText("it refers to another document")
+        raise HiddenTextError("it refers to another document")
     if key in _NAMED and isinstance(value, dict):
         named = cast("dict[str, object]", value)
         for name in named:
@@ -83,4 +84,4 @@ def _shown(value: object) -> object:
 
 def _check(value: object) -> None:
     if isinstance(value, str) and visible(value) != value:
-        raise HiddenText(f"the form has {visible(value)[:80]!r}, parts of which nobody sees")
+        raise HiddenTextError(f"the form has {visible(value)[:80]!r}, parts of which nobody sees")

@@ -27,7 +27,7 @@ from codecall.jsonio.incremental import JsonIndex, index_json
 from codecall.key_value import StoreError
 from codecall.options import ResultsOptions
 from codecall.presets import Preset
-from codecall.quota import Quota, QuotaExceeded, Reservation
+from codecall.quota import Quota, QuotaExceededError, Reservation
 from codecall.results.examples import usage_example
 from codecall.results.languages import JAVASCRIPT, ReadingSyntax
 from codecall.results.query import parse_part, read_part_json
@@ -129,7 +129,7 @@ class ResultService:
                 max_owned=options.max_caller_bytes,
                 max_total=options.max_total_bytes,
             )
-        except QuotaExceeded as failure:
+        except QuotaExceededError as failure:
             reason, option = "there is too little room left among all that are kept", "results.max_total_bytes"
             if failure.owned is not None:
                 reason = f"your kept results take {failure.owned} of {options.max_caller_bytes} bytes"

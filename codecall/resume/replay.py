@@ -31,11 +31,11 @@ from codecall.globs import display_name
 from codecall.jsonio.decode import canonical_digest_async
 from codecall.key_value import StoreError
 from codecall.options import ResumeOptions
-from codecall.quota import Quota, QuotaExceeded
+from codecall.quota import Quota, QuotaExceededError
 from codecall.resume.matching import PreviousCalls
 from codecall.resume.processes import has_ended, process_identity
 from codecall.resume.refusal import ResumeError
-from codecall.resume.store import MAX_CALLS, DamagedRecord, RunHeader, RunStore, State, StoredCall
+from codecall.resume.store import MAX_CALLS, DamagedRecordError, RunHeader, RunStore, State, StoredCall
 from codecall.sandbox.interfaces import BLOCK_REFERENCE
 
 logger = logging.getLogger("codecall")
@@ -149,7 +149,7 @@ class RunMemory:
                     await self._put_header()
         except CodeCallError:
             raise
-        except DamagedRecord:
+        except DamagedRecordError:
             raise ResumeError(
                 f"the record of run '{run_id}' is incomplete",
                 hint="Run the script from its beginning, without resumeFrom, if that does no harm.",
@@ -272,7 +272,7 @@ class RunMemory:
     def _check_header(self, run_id: str, header: RunHeader | None, *, already_ended: bool) -> RunHeader:
         """Returns the header if the run can be resumed; a run of another caller counts as missing."""
         if header is None and already_ended:
-            raise DamagedRecord
+            raise DamagedRecordError
         if header is None or header.owner != self._header.owner:
             raise ResumeError(
                 f"there is no run '{run_id[:80]}' of yours that failed within the last {self._options.ttl_s} s",
@@ -298,7 +298,7 @@ class RunMemory:
         max_chars = self._options.max_caller_chars
         try:
             self._limits.stored.grow(self._reservation, chars, max_owned=None if unlimited else max_chars)
-        except QuotaExceeded:
+        except QuotaExceededError:
             if not self._not_stored_reason:
                 ttl_s = self._options.ttl_s
                 self._not_stored_reason = (

@@ -41,7 +41,7 @@ State = Literal["running", "ok", "failed", "cancelled"]
 """How a run ended. `running` is also the state of a run whose server was killed."""
 
 
-class DamagedRecord(Exception):  # noqa: N818 - internal signal, named for what happened
+class DamagedRecordError(Exception):
     """A part of the record is missing or was altered."""
 
 
@@ -153,7 +153,7 @@ class RunStore:
             at_least: how many calls of its own its record must have.
 
         Raises:
-            DamagedRecord: a part of the record is missing or was altered.
+            DamagedRecordError: a part of the record is missing or was altered.
             StoreError: the store failed, or did not answer in time.
         """
         prefix = f"{run_id}.{header.attempt}."
@@ -163,10 +163,10 @@ class RunStore:
         else:
             own = await self._read_up_to(prefix, header.last_call)
         if len(inherited) < header.inherited or len(own) < max(header.stored_calls, at_least) or not header.complete:
-            raise DamagedRecord
+            raise DamagedRecordError
         last = header.last_call if header.state != "running" else max(own, default=0)
         if len(calls := merge_calls(inherited, own, last)) > MAX_CALLS:
-            raise DamagedRecord
+            raise DamagedRecordError
         return calls
 
     async def put_header(self, run_id: str, header: RunHeader) -> None:
@@ -227,13 +227,13 @@ class RunStore:
         try:
             call = msgspec.convert(data, StoredCall)
             if (call.state == "ok") != (call.value is not None) or call.place != key:
-                raise DamagedRecord
+                raise DamagedRecordError
             if call.value is not None:
                 if len(call.value) > self._max_value_chars:
-                    raise DamagedRecord
+                    raise DamagedRecordError
                 read_json(call.value)
         except (ValueError, RecursionError):
-            raise DamagedRecord from None
+            raise DamagedRecordError from None
         return call
 
     async def _put(self, key: str, entry: RunHeader | StoredCall, ttl_s: float) -> None:
@@ -251,7 +251,7 @@ def merge_calls(inherited: dict[int, StoredCall], own: dict[int, StoredCall], la
         last: the highest number of a call that the run made.
 
     Raises:
-        DamagedRecord: a call refers to one that does not exist.
+        DamagedRecordError: a call refers to one that does not exist.
     """
     unmatched, reused = dict(inherited), dict[int, StoredCall]()
     fresh: list[StoredCall] = []
@@ -263,7 +263,7 @@ def merge_calls(inherited: dict[int, StoredCall], own: dict[int, StoredCall], la
         epoch = call.epochs[-1][1] if call.epochs else 0
         if call.state == "reused":
             if replaced is None:
-                raise DamagedRecord
+                raise DamagedRecordError
             reused[call.inherits] = call = change(replaced, epochs=(*replaced.epochs, *call.epochs)[-MAX_EPOCHS:])
         else:
             if epoch > diverged_at.get(call.key, epoch):

@@ -508,7 +508,7 @@ def longest_frame(limits: Limits) -> int:
     return min(MAX_FRAME_BYTES, values + lines + FRAME_OVERHEAD)
 
 
-class FrameTooLarge(Exception):  # noqa: N818 - internal signal, named for what happened
+class FrameTooLargeError(Exception):
     """A message does not fit into `MAX_FRAME_BYTES`."""
 
 
@@ -516,11 +516,11 @@ def pack(message: ServerMessage | WorkerMessage) -> bytes:
     """The frame that carries `message`.
 
     Raises:
-        FrameTooLarge: the frame would exceed `MAX_FRAME_BYTES`.
+        FrameTooLargeError: the frame would exceed `MAX_FRAME_BYTES`.
     """
     body = _encode(message)
     if len(body) > MAX_FRAME_BYTES:
-        raise FrameTooLarge(len(body))
+        raise FrameTooLargeError(len(body))
     return HEADER.pack(len(body)) + body
 
 

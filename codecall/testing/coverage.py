@@ -23,7 +23,7 @@ from typing import Final, cast
 from coverage.plugin import CoveragePlugin, FileReporter
 from coverage.plugin_support import Plugins
 
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.checked import InvalidScriptError
 from codecall.sandbox.agentscript.instrument import runnable_lines
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import LOOP_TYPES, PREFIX_LENGTH, children, parse
@@ -123,7 +123,7 @@ def runnable(script: str) -> tuple[frozenset[int], set[int]]:
     `// pragma: no matches` leaves out."""
     try:
         text, checked = validate_script(script, _EVERYTHING, coverage=True, find_namespaces=_any_space)
-    except InvalidScript:
+    except InvalidScriptError:
         return frozenset(), set()
     marked = {number for number, line in enumerate(script.split("\n"), 1) if _PRAGMA.search(line)}
     return runnable_lines(text, checked), _excluded_lines(text, marked) if marked else set()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from codecall.calls.conversion import (
     PIECE_CHARS,
-    ValueTooLarge,
+    ValueTooLargeError,
     decoded_size,
     empty_value,
     encode,
@@ -238,7 +238,7 @@ async def test_a_limit_is_a_number_of_bytes(shape: str) -> None:
     value = SHAPES[shape]
     size = len((await encode(value, PLENTY)).encode())
     assert len((await encode(value, size)).encode()) == size
-    with pytest.raises(ValueTooLarge) as raised:
+    with pytest.raises(ValueTooLargeError) as raised:
         await encode(value, size - 1)
     assert raised.value.size == size
 
@@ -247,9 +247,9 @@ async def test_texts_have_the_same_limit() -> None:
     for said, size in [("[1,2]", 5), ('"é"', 4), ("plain", 7), ("[" + "1," * 999 + "1]", 2001)]:
         result = ToolResult(content=[text(said)])
         assert len((await to_json(result, wrapped=False, max_bytes=size)).encode()) == size
-        with pytest.raises(ValueTooLarge):
+        with pytest.raises(ValueTooLargeError):
             await to_json(result, wrapped=False, max_bytes=size - 1)
-        with pytest.raises(ValueTooLarge):
+        with pytest.raises(ValueTooLargeError):
             await to_json(result, wrapped=False, max_bytes=1)
 
 

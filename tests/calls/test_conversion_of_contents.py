@@ -12,7 +12,7 @@ from fastmcp.resources import ResourceContent, ResourceResult
 from mcp_types import EmbeddedResource, ImageContent, TextResourceContents
 
 from codecall.calls.blocks import BlockLimits, BlockStore
-from codecall.calls.conversion import ValueTooLarge, prompt_json, resource_json
+from codecall.calls.conversion import ValueTooLargeError, prompt_json, resource_json
 
 MIB = 1024 * 1024
 
@@ -89,7 +89,7 @@ async def test_no_contents() -> None:
     ],
 )
 async def test_what_is_too_large(contents: tuple[ResourceContent, ...]) -> None:
-    with pytest.raises(ValueTooLarge) as raised:
+    with pytest.raises(ValueTooLargeError) as raised:
         await value(*contents, most=1000)
     assert raised.value.size >= 1000
 
@@ -126,5 +126,5 @@ async def test_a_prompt() -> None:
         ],
     }
     assert json.loads(await prompt_json(PromptResult([]), MIB)) == {"description": None, "messages": []}
-    with pytest.raises(ValueTooLarge):
+    with pytest.raises(ValueTooLargeError):
         await prompt_json(PromptResult("x" * 1000), 1000)

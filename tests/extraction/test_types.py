@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from codecall.extraction.types import MAX_TYPE_CHARS, WrongType, read_type
+from codecall.extraction.types import MAX_TYPE_CHARS, WrongTypeError, read_type
 
 NUMBER = {"type": "number"}
 TEXT = {"type": "string"}
@@ -76,6 +76,6 @@ def test_a_type_of_typescript_is_a_schema(text: str, schema: dict[str, Any]) -> 
     ],
 )
 def test_anything_else_is_refused_with_the_reason(given: object, why: str) -> None:
-    with pytest.raises(WrongType) as refused:
+    with pytest.raises(WrongTypeError) as refused:
         read_type(given)
     assert why in str(refused.value)

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from codecall.jsonio import check
-from codecall.jsonio.decode import NotJson
+from codecall.jsonio.decode import NotJsonError
 
 PIECE = 128
 decode = msgspec.json.Decoder(msgspec.Raw).decode
@@ -48,7 +48,7 @@ async def is_checked(text: str, piece: int = PIECE) -> bool:
         patch.setattr(check, "PIECE", piece)
         try:
             await check.check_json(text)
-        except NotJson:
+        except NotJsonError:
             return False
     return True
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codecall.jsonio.decode import QUICK_CONTAINERS, JsonBounds, NotJson, decode_json, read_json
+from codecall.jsonio.decode import QUICK_CONTAINERS, JsonBounds, NotJsonError, decode_json, read_json
 from tests.loop_turns import count_loop_turns
 
 JSON = st.recursive(
@@ -59,5 +59,5 @@ async def test_large_data_is_decoded_one_in_each_turn_of_the_loop() -> None:
 async def test_nesting_is_bounded_however_many_there_are() -> None:
     bounds = JsonBounds(3, 100_000)
     assert await decode_json(json.dumps([[[]] * 20_000]), bounds) == [[[]] * 20_000]
-    with pytest.raises(NotJson):
+    with pytest.raises(NotJsonError):
         await decode_json(json.dumps([[[]] * 20_000 + [[[]]]]), bounds)

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from codecall.jsonio import incremental
-from codecall.jsonio.decode import NotJson
+from codecall.jsonio.decode import NotJsonError
 from tests.loop_turns import count_loop_turns
 
 TEXTS = st.text(max_size=12) | st.sampled_from(
@@ -80,9 +80,9 @@ async def test_nesting_is_bounded(monkeypatch: pytest.MonkeyPatch, depth: int, p
     for start, end in ((b"[", b"]"), (b'{"a":', b"}")):
         within = start * depth + b'"' + b"x" * 40 + b'"' + end * depth
         await incremental.read(within, depth)
-        with pytest.raises(NotJson):
+        with pytest.raises(NotJsonError):
             await incremental.read(within, depth - 1)
-        with pytest.raises(NotJson):
+        with pytest.raises(NotJsonError):
             await incremental.read(b"[1," + within + b"]", depth)
 
 
@@ -92,7 +92,7 @@ async def test_nesting_is_bounded(monkeypatch: pytest.MonkeyPatch, depth: int, p
 )
 async def test_what_is_no_json_is_refused(monkeypatch: pytest.MonkeyPatch, piece: int, data: bytes) -> None:
     monkeypatch.setattr(incremental, "PIECE", piece)
-    with pytest.raises(NotJson):
+    with pytest.raises(NotJsonError):
         await incremental.read(data, 50)
 
 
@@ -138,7 +138,7 @@ async def test_items_are_counted_up_to_a_number(monkeypatch: pytest.MonkeyPatch)
 async def test_a_comma_before_the_end_is_no_json(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(incremental, "PIECE", 16)
     inside, close = data[1:], b"}" if data[:1] == b"{" else b"]"
-    with pytest.raises(NotJson):
+    with pytest.raises(NotJsonError):
         await incremental.read(data[:1] + inside * 9 + close, 50)
 
 

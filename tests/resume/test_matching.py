@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from codecall.resume.matching import Match, PreviousCalls
-from codecall.resume.store import DamagedRecord, StoredCall, merge_calls
+from codecall.resume.store import DamagedRecordError, StoredCall, merge_calls
 
 State = Literal["ok", "failed", "lost", "unknown"]
 
@@ -164,5 +164,5 @@ def test_a_gap_in_the_record_is_a_call_of_which_nothing_is_known():
 
 
 def test_a_record_that_refers_to_nothing_is_damaged():
-    with pytest.raises(DamagedRecord):
+    with pytest.raises(DamagedRecordError):
         merge_calls({}, {1: reused(3)}, 1)

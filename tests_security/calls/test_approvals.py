@@ -32,7 +32,7 @@ from codecall import ApprovalRequest, Decision, tool_metadata
 from codecall.approvals import rounds
 from codecall.approvals.grants import MAX_GRANTS, GrantKey, Grants
 from codecall.approvals.request import MAX_SHOWN_CHARS, CallInput, describe_input
-from codecall.redaction.questions import HiddenText, visible_form
+from codecall.redaction.questions import HiddenTextError, visible_form
 from tests.approvals.conftest import (
     ALL,
     DENY,
@@ -493,7 +493,7 @@ async def test_no_form_of_a_tool_shows_what_it_does_not_say(mode: str, schema: d
 
 @pytest.mark.parametrize("key", ["pattern", "format", "$comment", "examples", "default", "x-\u202e"])
 def test_every_text_of_a_form_that_is_not_only_shown_can_be_seen(key: str) -> None:
-    with pytest.raises(HiddenText):
+    with pytest.raises(HiddenTextError):
         visible_form({"properties": {"properties": {"type": "string", key: ["a", "x\u202ey"]}}})
 
 
@@ -501,7 +501,7 @@ async def test_a_form_that_is_nested_too_deeply_is_not_shown() -> None:
     form: dict[str, Any] = {"type": "string"}
     for _ in range(5_000):
         form = {"items": form}
-    with pytest.raises(HiddenText, match="nested"):
+    with pytest.raises(HiddenTextError, match="nested"):
         visible_form(form)
 
 

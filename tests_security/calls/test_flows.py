@@ -13,7 +13,7 @@ from key_value.aio.stores.memory import MemoryStore
 
 from codecall import tool_metadata
 from codecall.approvals import flows
-from codecall.approvals.fingerprints import JsonContent, TooMuch
+from codecall.approvals.fingerprints import JsonContent, TooMuchError
 from codecall.approvals.flows import MAX_COMPARED_CHARS, MAX_COMPARING_THREADS, MAX_FOLLOWED_CHARS, FlowRules, ValueFlow
 from codecall.approvals.options import FlowRule
 from codecall.catalog.entries import CatalogEntry
@@ -122,7 +122,7 @@ def test_reading_a_text_takes_steps_in_proportion_to_its_length(piece: str, is_i
 
 
 def test_parts_of_json_in_texts_count_as_compared() -> None:
-    with pytest.raises(TooMuch):
+    with pytest.raises(TooMuchError):
         JsonContent("[1," * 1_000, is_input=True, max_chars=6_000)
 
 

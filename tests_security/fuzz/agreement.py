@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from codecall.sandbox.agentscript.checked import CheckedScript, InvalidScript
+from codecall.sandbox.agentscript.checked import CheckedScript, InvalidScriptError
 from codecall.sandbox.agentscript.diagnosis.hints import NO_TEXT_FORM
 from codecall.sandbox.agentscript.parser.parse import parse, prescan
 from codecall.sandbox.agentscript.policy import GLOBALS, NEVER_NAMES
@@ -21,7 +21,7 @@ from tests_security.fuzz.engines import ALL, TAMED, Ending, compile_error, new_e
 from tests_security.fuzz.printing import printed
 
 
-class Disagreement(AssertionError):  # noqa: N818 - reads as the verdict it is
+class DisagreementError(AssertionError):
     """Two readers take a program for different things: the message says which and how."""
 
 
@@ -131,12 +131,12 @@ def examine(script: str, *, engine: Any = None) -> Verdict:
     """Put all questions to one program.
 
     Raises:
-        Disagreement: the readers differ.
+        DisagreementError: the readers differ.
     """
     compiled = reads_alike(script, engine)
     try:
         checked = validate_javascript(script, ALL)
-    except InvalidScript:
+    except InvalidScriptError:
         return Verdict(accepted=False)
     if not compiled:
         return Verdict(accepted=True)
@@ -151,7 +151,7 @@ def reads_alike(script: str, engine: Any = None) -> bool:
     parsed: str | None = None
     try:
         parse(script)
-    except InvalidScript as error:
+    except InvalidScriptError as error:
         if error.first.code != "SYNTAX_ERROR":
             return False
         parsed = re.sub(r" at line \d+", "", error.first.message)
@@ -160,7 +160,7 @@ def reads_alike(script: str, engine: Any = None) -> bool:
         return parsed is None
     by, message = ("parser", compiled) if parsed is None else ("engine", parsed)
     if known_difference(by, message or "") is None:
-        raise Disagreement(f"only the {by} accepts this; the other says: {message}")
+        raise DisagreementError(f"only the {by} accepts this; the other says: {message}")
     return False
 
 
@@ -187,7 +187,7 @@ def marks_alike(script: str, engine: Any = None) -> None:
         broken = f"{script[: mark.start()]}t({mark[1]} {mark[1]}{script[mark.end() :]}"
         is_code = compile_error(broken, engine) is not None
         if is_code != (mark[1] in in_tree):
-            raise Disagreement(f"mark {mark[1]} is code only to the {'engine' if is_code else 'guard'}")
+            raise DisagreementError(f"mark {mark[1]} is code only to the {'engine' if is_code else 'guard'}")
 
 
 def nodes_of(script: str) -> list[Any]:
@@ -233,15 +233,15 @@ def runs_alike(script: str, checked: CheckedScript) -> Ending:
     call = checked.form == "function"
     plain = run_plain(text, call=call, before=TRAPS)
     if plain.reached and not _names_in_strings(script) & {name.removesuffix(" =") for name in plain.reached}:
-        raise Disagreement(f"the engine reached what is refused: {plain.reached}")
+        raise DisagreementError(f"the engine reached what is refused: {plain.reached}")
     if plain.sort in {"limit", "odd"}:
         return plain
     from_tree = run_plain(printed(parse(text)[0]), call=call, before=TRAPS)
     if from_tree != plain and from_tree.sort != "limit":
-        raise Disagreement(f"the guard's tree does something else:\n  text {plain}\n  tree {from_tree}")
+        raise DisagreementError(f"the guard's tree does something else:\n  text {plain}\n  tree {from_tree}")
     counted = run_counted(script, checked)
     if counted != _in_our_words(plain) and counted.sort != "limit":
-        raise Disagreement(f"the realm does something else:\n  plain {plain}\n  realm {counted}")
+        raise DisagreementError(f"the realm does something else:\n  plain {plain}\n  realm {counted}")
     return plain
 
 
@@ -261,7 +261,7 @@ def _names_in_strings(script: str) -> set[str]:
 __all__ = [
     "DIFFERENCES",
     "Difference",
-    "Disagreement",
+    "DisagreementError",
     "Verdict",
     "examine",
     "known_difference",

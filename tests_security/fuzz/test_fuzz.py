@@ -32,7 +32,7 @@ from codecall.sandbox import wire
 from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.host import process
 from tests_security.attacking import Canaries, attacked
-from tests_security.fuzz.agreement import Disagreement, examine
+from tests_security.fuzz.agreement import DisagreementError, examine
 from tests_security.fuzz.campaigns import Campaign, Finding
 from tests_security.fuzz.choices import Choices
 from tests_security.fuzz.engines import new_engine
@@ -55,7 +55,7 @@ def wrong_with_program(script: str, engine: Any = None) -> tuple[str | None, str
     """What is wrong with how a program is taken, and how it ended."""
     try:
         verdict = examine(script, engine=engine)
-    except Disagreement as disagreement:
+    except DisagreementError as disagreement:
         return str(disagreement), "disagreed"
     except Exception as crash:
         return f"{type(crash).__name__}: {crash}", "crashed"

@@ -11,7 +11,7 @@ import pytest
 import quickjs  # pyright: ignore[reportMissingTypeStubs]
 
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.checked import InvalidScriptError
 from codecall.sandbox.agentscript.validate import validate_javascript
 from tests_security.fuzz.campaigns import Campaign, Finding, shortest
 from tests_security.fuzz.choices import Choices
@@ -67,7 +67,7 @@ def test_hostile_scripts_are_accepted_and_many():
         seen.add(body)
         try:
             validate_javascript(HEAD + body, ALL)
-        except InvalidScript:
+        except InvalidScriptError:
             continue
         accepted += 1
     assert accepted > 150

@@ -18,7 +18,7 @@ import pytest
 from codecall.errors import LimitExceeded
 from codecall.presets import PRESET_NAMES, load_preset
 from codecall.sandbox.agentscript import validate as guard
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.checked import InvalidScriptError
 from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_javascript
@@ -47,7 +47,7 @@ def read_once() -> Iterator[None]:
 def is_refused(source: str, rules: Rules) -> bool:
     try:
         validate_javascript(source, rules)
-    except InvalidScript:
+    except InvalidScriptError:
         return True
     return False
 

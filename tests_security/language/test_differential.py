@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.checked import InvalidScriptError
 from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import NODES
 from codecall.sandbox.agentscript.validate import validate_javascript
 from tests_security.fuzz.agreement import (
     DIFFERENCES,
     Difference,
-    Disagreement,
+    DisagreementError,
     examine,
     known_difference,
     marks_alike,
@@ -69,7 +69,7 @@ def test_more_programs_mean_the_same_to_all(seed: int):
         script = (hostile_program if rng.random() < 0.5 else program)(Choices(data))
         try:
             examine(script, engine=engine)
-        except Disagreement as disagreement:
+        except DisagreementError as disagreement:
             raise AssertionError(f"{disagreement}\n{script}") from None
 
 
@@ -83,7 +83,7 @@ def test_the_programs_are_worth_it():
         script = program(Choices(rng.randbytes(400)))
         try:
             checked = validate_javascript(script, ALL)
-        except InvalidScript:
+        except InvalidScriptError:
             continue
         counts["accepted"] += 1
         for node in nodes_of(script):
@@ -103,7 +103,7 @@ def test_hostile_changes_leave_many_programs_whole():
     for _ in range(100):
         try:
             validate_javascript(hostile_program(Choices(rng.randbytes(200))), ALL)
-        except InvalidScript:
+        except InvalidScriptError:
             continue
         accepted += 1
     assert accepted > 50
@@ -155,7 +155,7 @@ def test_every_difference_is_still_one(row: Difference, example: str):
     says: str | None = None
     try:
         parse(example)
-    except InvalidScript as error:
+    except InvalidScriptError as error:
         says = re.sub(r" at line \d+", "", error.first.message)
     compiled = compile_error(example)
     assert (says is None) == (row.accepted_by == "parser")
@@ -171,13 +171,13 @@ def test_the_questions_find_what_they_ask_for(monkeypatch: pytest.MonkeyPatch):
     checked = validate_javascript(script, ALL)
     other = parse("const t = (n, v) => v; return [t(101, 1), 2 /* t(102, 2) */, 3]")
     monkeypatch.setattr("tests_security.fuzz.agreement.parse", lambda _: other)
-    with pytest.raises(Disagreement, match="mark 102 is code only to the engine"):
+    with pytest.raises(DisagreementError, match="mark 102 is code only to the engine"):
         marks_alike(script)
-    with pytest.raises(Disagreement, match="tree does something else"):
+    with pytest.raises(DisagreementError, match="tree does something else"):
         runs_alike(script, checked)
     monkeypatch.undo()
     monkeypatch.setattr("tests_security.fuzz.agreement.run_counted", lambda *_: Ending("value", 2))
-    with pytest.raises(Disagreement, match="realm does something else"):
+    with pytest.raises(DisagreementError, match="realm does something else"):
         runs_alike("return 1", validate_javascript("return 1", ALL))
     for reaching in (
         "return [globalThis]",
@@ -185,10 +185,10 @@ def test_the_questions_find_what_they_ask_for(monkeypatch: pytest.MonkeyPatch):
         "return (() => 1).constructor",
         "return ({}).__proto__",
     ):
-        with pytest.raises(Disagreement, match="reached"):
+        with pytest.raises(DisagreementError, match="reached"):
             runs_alike(reaching, replace(checked, functions=[]))
     monkeypatch.setattr("tests_security.fuzz.agreement.DIFFERENCES", ())
-    with pytest.raises(Disagreement, match="only the parser accepts this"):
+    with pytest.raises(DisagreementError, match="only the parser accepts this"):
         reads_alike("let a; let a")
-    with pytest.raises(Disagreement, match="only the engine accepts this"):
+    with pytest.raises(DisagreementError, match="only the engine accepts this"):
         reads_alike("({ i\\u0066: 1 })")

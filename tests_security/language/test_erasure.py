@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.checked import InvalidScriptError
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.typescript.strip import strip_types
@@ -26,7 +26,7 @@ def accepted(script: str) -> ValidatedScript | None:
     """What would run of `script`, if anything would."""
     try:
         return validate_script(script, ALL)
-    except InvalidScript:
+    except InvalidScriptError:
         return None
 
 
@@ -93,7 +93,7 @@ def test_types_never_come_of_texts(text: str):
 def test_refused_names_stay_refused_beside_types(typed: str, rules: Rules):
     for name in ("eval", "globalThis", "x.__proto__", "x['constructor']", "process", "__ag_s"):
         script = f"const y: any = 1, z: any = {typed.format(name)}"
-        with pytest.raises(InvalidScript) as error:
+        with pytest.raises(InvalidScriptError) as error:
             validate_script(script, rules)
         assert error.value.findings
 

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript.checked import MAX_FINDINGS, Finding, InvalidScript
+from codecall.sandbox.agentscript.checked import MAX_FINDINGS, Finding, InvalidScriptError
 from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH
 from codecall.sandbox.agentscript.policy import GLOBALS, MAX_SCRIPT_BYTES, NEVER_NAMES, PREFIXES, Rules
 from codecall.sandbox.agentscript.validate import validate_javascript
@@ -39,7 +39,7 @@ def refusals(script: str, rules: Rules) -> list[Finding]:
     """Why a script is refused; empty when it is not."""
     try:
         validate_javascript(script, rules)
-    except InvalidScript as error:
+    except InvalidScriptError as error:
         return error.findings
     return []
 
@@ -151,7 +151,7 @@ def work(script: str) -> int:
 
     sys.setprofile(counting)
     try:
-        with contextlib.suppress(InvalidScript):
+        with contextlib.suppress(InvalidScriptError):
             validate_javascript(script, ALL)
     finally:
         sys.setprofile(None)
@@ -187,7 +187,7 @@ def seconds(script: str, once_below: float = 0.0) -> float:
     try:
         for _ in range(2):
             began = time.thread_time()
-            with contextlib.suppress(InvalidScript):
+            with contextlib.suppress(InvalidScriptError):
                 validate_javascript(script, ALL)
             best = min(best, time.thread_time() - began)
             if best > 0.1 or best < once_below:
@@ -362,7 +362,7 @@ def test_a_never_name_is_accepted_in_no_position(position: str):
         script = "let x = {};\n" + position.format(bare, string, template)
         try:
             validate_javascript(script, ALL)
-        except InvalidScript:
+        except InvalidScriptError:
             continue
         raise AssertionError(f"accepted: {script}")
 
@@ -408,7 +408,7 @@ def test_a_refused_name_is_refused_wherever_an_expression_stands(name: str):
                 continue  # the program has a variable of this name
             try:
                 validate_javascript(changed, ALL)
-            except InvalidScript:
+            except InvalidScriptError:
                 replaced += 1
             else:
                 raise AssertionError(f"accepted: {changed}")
@@ -420,7 +420,7 @@ def test_a_refused_name_is_refused_wherever_an_expression_stands(name: str):
 def test_no_accepted_program_names_what_is_refused(script: str):
     try:
         checked = validate_javascript(script, ALL)
-    except InvalidScript:
+    except InvalidScriptError:
         return
     for node in nodes_of(script):
         if node.type in {"Identifier", "PrivateIdentifier"}:

@@ -17,7 +17,7 @@ import quickjs  # pyright: ignore[reportMissingTypeStubs]
 from esprima import nodes, parser  # pyright: ignore[reportMissingTypeStubs]
 from esprima.syntax import Syntax  # pyright: ignore[reportMissingTypeStubs]
 
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.checked import InvalidScriptError
 from codecall.sandbox.agentscript.parser import esprima as grammar
 from codecall.sandbox.agentscript.policy import (
     GLOBALS,
@@ -263,7 +263,7 @@ VARIANT_PROBES = {
 def test_every_variant_has_a_verdict(script: str, accepted: bool):
     try:
         validate_javascript(script, EVERYTHING)
-    except InvalidScript:
+    except InvalidScriptError:
         assert not accepted
     else:
         assert accepted
@@ -290,7 +290,7 @@ def test_every_global_of_the_engine_has_a_row(name: str):
     assert name in GLOBALS
     row = GLOBALS[name]
     if row.verdict == "refused":
-        with pytest.raises(InvalidScript):
+        with pytest.raises(InvalidScriptError):
             validate_javascript(name, EVERYTHING)
         assert row.reason
         assert row.instead
@@ -324,7 +324,7 @@ def test_every_member_of_an_allowed_global_has_a_verdict(name: str):
         assert sum(verdicts) == 1, f"{name}.{member} has {sum(verdicts)} verdicts"
         try:
             validate_javascript(f"{name}.{member}", EVERYTHING)
-        except InvalidScript:
+        except InvalidScriptError:
             assert member not in allowed
         else:
             assert member in allowed
@@ -342,5 +342,5 @@ def test_every_listed_member_is_there(name: str):
 def test_members_by_symbol_cannot_be_named():
     for name in ALLOWED:
         if name in ENGINE_GLOBALS and GLOBALS[name].members is not None:
-            with pytest.raises(InvalidScript):
+            with pytest.raises(InvalidScriptError):
                 validate_javascript(f"{name}[Symbol.iterator]", EVERYTHING)

@@ -18,8 +18,8 @@ from codecall.jsonio.decode import (
     BYTES_PER_CONTAINER,
     FEWEST_CONTAINERS,
     JsonBounds,
-    NotJson,
-    TooManyContainers,
+    NotJsonError,
+    TooManyContainersError,
     decode_json,
     utf8_length,
 )
@@ -252,14 +252,14 @@ async def test_bounds_are_exact(data: Any, depth: int, most: int) -> None:
     text = json.dumps(data)
     try:
         outcome = await decode_json(text, JsonBounds(depth, most))
-    except TooManyContainers as failure:
+    except TooManyContainersError as failure:
         outcome = failure.count
-    except NotJson:
-        outcome = NotJson
+    except NotJsonError:
+        outcome = NotJsonError
     if containers(data) > most:
         assert outcome == containers(data)
     elif nesting(data) > depth:
-        assert outcome is NotJson
+        assert outcome is NotJsonError
     else:
         assert outcome == data
 
@@ -272,7 +272,7 @@ async def test_bounds_are_exact(data: Any, depth: int, most: int) -> None:
 async def test_any_text(text: str) -> None:
     try:
         outcome = await decode_json(text, JsonBounds(5, 10))
-    except (NotJson, TooManyContainers):
+    except (NotJsonError, TooManyContainersError):
         return
     assert outcome == json.loads(text)
 

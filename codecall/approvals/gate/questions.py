@@ -24,9 +24,9 @@ from codecall.approvals.elicitation import (
     NO_ELICITATION,
     TOO_MANY_HINT,
     Channel,
-    TooManyQuestions,
-    TooManyWait,
-    Unanswered,
+    TooManyQuestionsError,
+    TooManyWaitError,
+    UnansweredError,
     can_answer,
     can_elicit,
     form_for,
@@ -44,7 +44,7 @@ from codecall.calls.clock import OUTER_CLOCKS, all_stopped
 from codecall.catalog.entries import CatalogEntry
 from codecall.errors import InputRequiredError
 from codecall.globs import call_kind, entry_label
-from codecall.redaction.questions import HiddenText, visible_form
+from codecall.redaction.questions import HiddenTextError, visible_form
 from codecall.sandbox.clock import RunClock
 
 T = TypeVar("T")
@@ -128,8 +128,8 @@ class RunQuestions:
         """Whether the client takes several questions at once."""
         return self._others is not None and self._others.batches
 
-    def _too_many(self) -> TooManyQuestions:
-        return TooManyQuestions(f"the run has asked {self._asked} questions already, and may ask no more")
+    def _too_many(self) -> TooManyQuestionsError:
+        return TooManyQuestionsError(f"the run has asked {self._asked} questions already, and may ask no more")
 
     def _count_question(self) -> None:
         self._asked += 1
@@ -189,9 +189,9 @@ class RunQuestions:
         self._count_question()
         try:
             return read(await self._wait(request, asked))
-        except TooManyQuestions as reason:
+        except TooManyQuestionsError as reason:
             raise self._decisions.required(request, str(reason), hint=TOO_MANY_HINT) from None
-        except Unanswered as reason:
+        except UnansweredError as reason:
             raise self._decisions.required(request, str(reason)) from None
 
     # --------------------------------------------------------------------------------------------- of tools and steps
@@ -237,9 +237,9 @@ class RunQuestions:
         async with self._own_turn():
             try:
                 return await self._wait(request, ask_all())
-            except TooManyQuestions as reason:
+            except TooManyQuestionsError as reason:
                 raise _not_passed_on(entry, reason) from None
-            except Unanswered:
+            except UnansweredError:
                 return [None]
 
     async def elicit(self, message: str, schema: Mapping[str, Any], *, identity: str, wait_s: float) -> ElicitResult:
@@ -252,13 +252,13 @@ class RunQuestions:
             wait_s: Seconds that it may wait.
 
         Raises:
-            Unanswered: nobody can be asked now.
+            UnansweredError: nobody can be asked now.
             TimeoutError: nobody answers in time.
         """
         if not can_elicit(self._context):
-            raise Unanswered(NO_ELICITATION)
+            raise UnansweredError(NO_ELICITATION)
         if (channel := self._others) is None:
-            raise Unanswered("what it is called by passes no questions on to the client")
+            raise UnansweredError("what it is called by passes no questions on to the client")
         async with self._own_turn():
             return await self._wait_for(
                 channel.elicit(message, schema, identity), wait_s, "waits for a person's answer"
@@ -279,7 +279,7 @@ class RunQuestions:
         if (form := form_of(asked_for)) is not None and channel is not None:
             try:
                 schema = visible_form(form.requested_schema)
-            except HiddenText as refused:
+            except HiddenTextError as refused:
                 logger.warning("approvals: a question of %r is not passed on: %s", tool, refused)
                 return None
             return partial(channel.elicit, passed_question(tool, server, form.message), schema)
@@ -298,7 +298,7 @@ class RunQuestions:
         wait_s = self._service.options.wait_s
         try:
             return await self._wait_for(answer, wait_s, "waits for a person's approval")
-        except TooManyWait as reason:
+        except TooManyWaitError as reason:
             raise self._decisions.required(request, str(reason)) from None
         except TimeoutError:
             raise self._decisions.required(request, f"nobody answered within {wait_s:g} s") from None
@@ -308,7 +308,7 @@ class RunQuestions:
         so to the client.
 
         Raises:
-            TooManyWait: it is not waited for.
+            TooManyWaitError: it is not waited for.
             TimeoutError: none comes in time.
         """
         service = self._service
@@ -316,7 +316,7 @@ class RunQuestions:
             if full:
                 if inspect.iscoroutine(answer):
                     answer.close()
-                raise TooManyWait(full)
+                raise TooManyWaitError(full)
             with contextlib.suppress(Exception):
                 await self._context.report_progress(0, 1, doing)
             try:
@@ -331,6 +331,6 @@ class RunQuestions:
                     self.on_waited()
 
 
-def _not_passed_on(entry: CatalogEntry, reason: TooManyQuestions) -> InputRequiredError:
+def _not_passed_on(entry: CatalogEntry, reason: TooManyQuestionsError) -> InputRequiredError:
     message = f"{entry_label(entry)} asks for input, and {reason}"
     return InputRequiredError(message, tool_name=entry.name, called=call_kind(entry), hint=TOO_MANY_HINT)

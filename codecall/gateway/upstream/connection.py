@@ -24,7 +24,7 @@ from codecall.gateway.upstream.errors import (
     OTHER_OUTPUT,
     OUTPUT_ADVICE,
     UNREACHABLE_ADVICE,
-    ConnectFailure,
+    ConnectFailureError,
     ServerError,
     call_timeout_error,
     connection_ended_error,
@@ -75,7 +75,7 @@ class UpstreamConnection:
 
     Attributes:
         is_open: whether it is being made or can be used.
-        ready: done when it has been made, or cannot be; then with `ConnectFailure`.
+        ready: done when it has been made, or cannot be; then with `ConnectFailureError`.
         has_answered: whether it has answered a call.
         active_calls: calls under way.
         ended_before_answer: whether its program ended before it had answered anything.
@@ -235,7 +235,7 @@ class UpstreamConnection:
             self.is_open = False
             self._on_close(self, reason)
             if not self.ready.done():
-                self.ready.set_exception(ConnectFailure(reason or "the gateway is ending", self.advice))
+                self.ready.set_exception(ConnectFailureError(reason or "the gateway is ending", self.advice))
                 self.ready.exception()  # whoever waited may have left
             self._close_reason.set_result(reason)
             await self._disconnect()
@@ -260,7 +260,7 @@ class UpstreamConnection:
                 opening.cancel()
                 await asyncio.wait({opening})
         if opening.cancelled():
-            raise ConnectFailure("the gateway is ending")
+            raise ConnectFailureError("the gateway is ending")
         opening.result()
         self._session = self._client.session
 
@@ -303,7 +303,7 @@ class UpstreamConnection:
             self.advice = OUTPUT_ADVICE if wrote_other else unreachable
             return f"it did not answer its first request within {self._start_timeout_s:g} s{OTHER_OUTPUT * wrote_other}"
         for cause in _causes(failure):
-            if isinstance(cause, ConnectFailure | CodeCallError):
+            if isinstance(cause, ConnectFailureError | CodeCallError):
                 known = isinstance(cause, CodeCallError)
                 self.advice = cause.hint or "" if known else cause.advice
                 return cause.message if known else str(cause)
@@ -359,7 +359,9 @@ def create_transport(
         return ProcessTransport(start, session, logger)
     key, url = ("base_url", options.base_url) if isinstance(options, OpenApiServer) else ("url", options.url)
     if url is not None and not url.lower().startswith(("http://", "https://")):
-        raise ConnectFailure(f"its {key} is no address of HTTP", f"Write `{key}` with https:// or http:// before it.")
+        raise ConnectFailureError(
+            f"its {key} is no address of HTTP", f"Write `{key}` with https:// or http:// before it."
+        )
     if isinstance(options, OpenApiServer):
         from codecall.gateway.upstream.openapi import OpenApiTransport
 

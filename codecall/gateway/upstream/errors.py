@@ -52,7 +52,7 @@ CONNECTION_META_KEYS: Final = frozenset(
 """Keys of `_meta` that mean something on one connection only."""
 
 
-class ConnectFailure(Exception):  # noqa: N818 - carries a reason, not an error
+class ConnectFailureError(Exception):
     """A connection could not be made; the text is the reason, in words for callers.
 
     Args:

@@ -21,7 +21,7 @@ from typing import Final
 from mcp.client.stdio import get_default_environment
 
 from codecall.gateway.config.names import describe_program
-from codecall.gateway.upstream.errors import ConnectFailure
+from codecall.gateway.upstream.errors import ConnectFailureError
 from codecall.gateway.upstream.messages import MAX_LINES_PER_S, Throttle
 from codecall.redaction.patterns import CREDENTIAL
 
@@ -106,7 +106,7 @@ class ServerProcess:
         `secrets` is replaced in all that it writes to stderr.
 
         Raises:
-            ConnectFailure: there is no such program, or it cannot be started.
+            ConnectFailureError: there is no such program, or it cannot be started.
         """
         if sys.platform == "win32":
             from mcp.os.win32.utilities import get_windows_executable_command
@@ -126,14 +126,14 @@ class ServerProcess:
             )
         except FileNotFoundError:
             if cwd is not None and not await asyncio.to_thread(os.path.isdir, cwd):
-                raise ConnectFailure("its folder was not found", "Check its `cwd`.") from None
-            raise ConnectFailure("its program was not found", _path_advice(command)) from None
+                raise ConnectFailureError("its folder was not found", "Check its `cwd`.") from None
+            raise ConnectFailureError("its program was not found", _path_advice(command)) from None
         except PermissionError:
-            raise ConnectFailure(
+            raise ConnectFailureError(
                 "its program may not be run", "Make it executable, or give another `command`."
             ) from None
         except (OSError, ValueError) as failure:
-            raise ConnectFailure(f"its program could not be started ({type(failure).__name__})") from None
+            raise ConnectFailureError(f"its program could not be started ({type(failure).__name__})") from None
         # Longest first: one may be the beginning of another.
         longest = sorted(map(re.escape, secrets), key=len, reverse=True)
         return cls(transport, pipes, logger, re.compile("|".join(longest)) if longest else None)

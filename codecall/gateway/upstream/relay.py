@@ -29,7 +29,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from codecall.errors import InputRequiredError
 from codecall.gateway.upstream.errors import is_modern
 from codecall.identity import client_key
-from codecall.redaction.questions import HiddenText, quoted, visible_form
+from codecall.redaction.questions import HiddenTextError, quoted, visible_form
 from codecall.sandbox.interfaces import ASK_CLIENT
 
 T = TypeVar("T")
@@ -449,7 +449,7 @@ def named_question(server: str, request: mcp_types.InputRequest) -> mcp_types.In
     if isinstance(request.params, mcp_types.ElicitRequestFormParams):
         try:
             changes["requested_schema"] = visible_form(request.params.requested_schema)
-        except HiddenText as refused:
+        except HiddenTextError as refused:
             raise _refusal(str(refused)) from None
     return mcp_types.ElicitRequest(params=request.params.model_copy(update=changes))
 

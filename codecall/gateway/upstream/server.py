@@ -30,7 +30,7 @@ from codecall.gateway.config.options import AnyServer, StdioServer
 from codecall.gateway.config.variables import resolve_server
 from codecall.gateway.upstream.connection import Era, ResolveOptions, UpstreamConnection
 from codecall.gateway.upstream.errors import (
-    ConnectFailure,
+    ConnectFailureError,
     ServerUnavailableError,
     backoff_error,
     gateway_closing_error,
@@ -236,7 +236,7 @@ class Backend:
             connection = slot.connection = self._open_connection(key, slot, silent=silent)
         try:
             await asyncio.shield(connection.ready)
-        except ConnectFailure as failure:
+        except ConnectFailureError as failure:
             if self._modern is None and key[1] == "auto" and connection.ended_before_answer and self._open:
                 # Some programs of the handshake era do not survive being asked anything before the handshake.
                 self._modern, slot.failures, slot.not_before = False, 0, 0.0

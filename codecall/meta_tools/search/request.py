@@ -183,7 +183,7 @@ class SearchRequest:
         self, ranking: ModelRanking, found: Sequence[tuple[str, Sequence[Hit]]], warnings: list[str]
     ) -> list[tuple[str, Sequence[Hit]]]:
         """The hits that the client's model chooses; those by words where it does not."""
-        from codecall.approvals.elicitation import Unanswered  # loaded with the ranking
+        from codecall.approvals.elicitation import UnansweredError  # loaded with the ranking
 
         candidates = list(self._entries) if len(self._entries) <= CANDIDATES else []
         for _, hits in found:
@@ -195,7 +195,7 @@ class SearchRequest:
         about = [(entry.name, entry.description or entry.title or "") for entry in entries]
         try:
             chosen = await ranking.choose(self.queries, about)
-        except Unanswered as reason:
+        except UnansweredError as reason:
             warnings.append(f"Chosen by words alone: {reason}.")
             return list(found)
         ranked: list[tuple[str, Sequence[Hit]]] = []

@@ -20,7 +20,7 @@ from codecall.meta_tools.base import (
     observed_output_schema,
     parse_arguments,
 )
-from codecall.meta_tools.starlark.lookup import NotFound, file_names, find_file, find_server, find_tool
+from codecall.meta_tools.starlark.lookup import NotFoundError, file_names, find_file, find_server, find_tool
 from codecall.meta_tools.starlark.options import EXECUTE_CODE, GET_DOCS, LIST_FILES, READ_FILE, ToolFilesOptions
 from codecall.meta_tools.starlark.servers import ServerRules, ToolServer
 from codecall.telemetry.spans import Operation
@@ -148,7 +148,7 @@ class ReadFileTool(FileTool):
         servers = await self.servers()
         try:
             found = await to_thread.run_sync(lambda: find_file(parsed.file_name, servers, by_tool=self._by_tool))
-        except NotFound as missing:
+        except NotFoundError as missing:
             return _text(str(missing), is_error=True)
         server, function = found.server, found.function
         if function is not None:
@@ -195,7 +195,7 @@ class GetDocsTool(FileTool):
 
         try:
             server, function = await to_thread.run_sync(find)
-        except NotFound as missing:
+        except NotFoundError as missing:
             return _text(str(missing), is_error=True)
         return _text(await to_thread.run_sync(tool_docs, server.key, await self.stub(server, function)))
 

@@ -21,7 +21,7 @@ MAX_LISTED: Final = 50
 """Most names that a message lists."""
 
 
-class NotFound(Exception):  # noqa: N818 - named for what was asked
+class NotFoundError(Exception):
     """There is no such file, server or tool, or several may be meant; the message lists what there is."""
 
 
@@ -49,15 +49,15 @@ def find_file(name: str, servers: Mapping[str, ToolServer], *, by_tool: bool) ->
     """The file of that name: letter case is one, and `servers/` and `.pyi` may be left out.
 
     Raises:
-        NotFound: there is none, or several may be meant.
+        NotFoundError: there is none, or several may be meant.
     """
     shown = display_name(name)
     path = name.strip()
     if len(path) > MAX_NAME:
-        raise NotFound(f"No file has a name of {len(path)} characters.")
+        raise NotFoundError(f"No file has a name of {len(path)} characters.")
     parts = path.split("/")
     if not path or "\\" in path or "\0" in path or any(part in ("", ".", "..") for part in parts):
-        raise NotFound(
+        raise NotFoundError(
             f"'{shown}' is no name of a file: a name is what listToolFiles shows, such as servers/x{SUFFIX}."
         )
     if parts[0].casefold() == FOLDER and len(parts) > 1:
@@ -65,7 +65,9 @@ def find_file(name: str, servers: Mapping[str, ToolServer], *, by_tool: bool) ->
     if parts[-1].casefold().endswith(SUFFIX):
         parts[-1] = parts[-1][: -len(SUFFIX)]
     if len(parts) > 2:
-        raise NotFound(f"No file '{shown}': files are {FOLDER}/<server>{SUFFIX} or {FOLDER}/<server>/<tool>{SUFFIX}.")
+        raise NotFoundError(
+            f"No file '{shown}': files are {FOLDER}/<server>{SUFFIX} or {FOLDER}/<server>/<tool>{SUFFIX}."
+        )
     files = (
         [f"{FOLDER}/{server.key}/{function}{SUFFIX}" for server in servers.values() for function in server.tools]
         if by_tool
@@ -85,7 +87,7 @@ def find_server(name: str, servers: Mapping[str, ToolServer]) -> ToolServer:
     """The server of that name, in any letter case.
 
     Raises:
-        NotFound: there is none, or several may be meant.
+        NotFoundError: there is none, or several may be meant.
     """
     return _one(
         name.strip(),
@@ -100,7 +102,7 @@ def find_tool(server: ToolServer, name: str, *, as_files: bool = False) -> str:
     """The name in code of the tool of that name, in any letter case.
 
     Raises:
-        NotFound: there is none, or several may be meant.
+        NotFoundError: there is none, or several may be meant.
     """
     head = f"{FOLDER}/{server.key}/" if as_files else ""
     tail = SUFFIX if as_files else ""
@@ -135,7 +137,7 @@ def _one(
         return found[0][1]
     if found:
         listed = "\n".join(f"  - {label}" for label, _ in found)
-        raise NotFound(f"{several}\n{listed}\nUse the exact name from listToolFiles.")
+        raise NotFoundError(f"{several}\n{listed}\nUse the exact name from listToolFiles.")
     from codecall.catalog.suggestions import similar_names  # loaded when a name is wrong
 
     labels = {names[0]: label for names, label, _ in known}
@@ -143,4 +145,4 @@ def _one(
     guess = f"Did you mean {' or '.join(near)}?\n" if near else ""
     more = f"\n  … and {len(shown) - MAX_LISTED} more: see listToolFiles" if len(shown) > MAX_LISTED else ""
     listed = "\n".join(f"  - {label}" for label in shown[:MAX_LISTED])
-    raise NotFound(f"{guess}{missing}\n{listed or '  (none)'}{more}")
+    raise NotFoundError(f"{guess}{missing}\n{listed or '  (none)'}{more}")

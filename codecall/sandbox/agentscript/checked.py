@@ -201,7 +201,7 @@ class Finding:
     """What to write instead."""
 
 
-class InvalidScript(Exception):  # noqa: N818 - reads as the verdict it is
+class InvalidScriptError(Exception):
     """The script must not run. `findings` say why: in the script's order, at least one, at most `MAX_FINDINGS`."""
 
     def __init__(self, findings: list[Finding], outline: ScriptOutline | None = None) -> None:
@@ -227,7 +227,9 @@ class Violation:
     code: FindingCode = "VALIDATION_ERROR"
 
 
-def invalid_script(script: str, violations: Iterable[Violation], outline: ScriptOutline | None = None) -> InvalidScript:
+def invalid_script(
+    script: str, violations: Iterable[Violation], outline: ScriptOutline | None = None
+) -> InvalidScriptError:
     """The exception that reports `violations`: sorted by offset, without duplicates, the first `MAX_FINDINGS`."""
     in_order = sorted(violations, key=lambda violation: violation.offset)
     unique = {(violation.offset, violation.message): violation for violation in in_order}
@@ -237,4 +239,4 @@ def invalid_script(script: str, violations: Iterable[Violation], outline: Script
         line, column = lines.position(min(max(violation.offset, 0), len(script)))
         message, hint = well_formed(violation.message), violation.hint and well_formed(violation.hint)
         findings.append(Finding(violation.kind, violation.code, message, line, column, hint))
-    return InvalidScript(findings, outline)
+    return InvalidScriptError(findings, outline)

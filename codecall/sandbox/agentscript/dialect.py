@@ -9,7 +9,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.analysis.calls import build_plan, build_report
-from codecall.sandbox.agentscript.checked import Finding, InvalidScript, ScriptOutline
+from codecall.sandbox.agentscript.checked import Finding, InvalidScriptError, ScriptOutline
 from codecall.sandbox.agentscript.engine.realm import Clock, Realm, ScriptOutcome
 from codecall.sandbox.agentscript.instrument import InstrumentedScript, instrument
 from codecall.sandbox.agentscript.policy import Rules
@@ -65,7 +65,7 @@ class JavaScript:
         """Read, validate and instrument the script; it then runs in `engine`.
 
         Raises:
-            InvalidScript: it must not run.
+            InvalidScriptError: it must not run.
         """
         script = self._scripts.prepare(start, namespace_finder(engine.ask))
         run = partial(engine.start, script.program, context=start.context, namespaces=script.namespaces)
@@ -82,7 +82,7 @@ class JavaScript:
                 coverage=start.coverage,
             )
             outline, findings = checked.outline, list[Finding]()
-        except InvalidScript as refused:
+        except InvalidScriptError as refused:
             outline, findings = refused.outline, refused.findings
         plan = None if outline is None else build_plan(outline, dry_run=True)
         return ScriptOutcome(value=build_report(outline, findings)), plan
@@ -181,7 +181,7 @@ class ScriptCache:
                 only where the answers are the same.
 
         Raises:
-            InvalidScript: the script must not run.
+            InvalidScriptError: the script must not run.
         """
         key = _Key(start.script, start.limits, start.coverage, start.foresee, start.reader)
         found: dict[str, NamespaceInfo] = {}

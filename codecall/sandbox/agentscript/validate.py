@@ -21,7 +21,7 @@ from codecall.sandbox.agentscript.checked import (
     CheckedScript,
     Finding,
     IntegerSite,
-    InvalidScript,
+    InvalidScriptError,
     ScriptEnding,
     ScriptForm,
     Violation,
@@ -81,13 +81,13 @@ def validate_script(
         The script that may run.
 
     Raises:
-        InvalidScript: the script must not run.
+        InvalidScriptError: the script must not run.
     """
     text = without_fence(script)
-    javascript: CheckedScript | InvalidScript
+    javascript: CheckedScript | InvalidScriptError
     try:
         javascript = validate_javascript(text, rules, coverage=coverage, find_namespaces=find_namespaces)
-    except InvalidScript as error:
+    except InvalidScriptError as error:
         if error.first.kind == "UnsafeSource":
             raise  # no parser of any language gets to see it
         javascript = error
@@ -100,7 +100,7 @@ def validate_script(
         return ValidatedScript(
             stripped.text, validate_javascript(stripped.text, rules, coverage=coverage, find_namespaces=find_namespaces)
         )
-    is_syntax = isinstance(javascript, InvalidScript) and _is_syntax(javascript.first)
+    is_syntax = isinstance(javascript, InvalidScriptError) and _is_syntax(javascript.first)
     if stripped is not None and stripped.complete and not is_syntax and TYPE_ARGUMENTS.search(text) is not None:
         # JavaScript takes the types of a call for comparisons, perhaps of names it does not know
         raise invalid_script(text, [misplaced_type(stripped.violations[0].offset, "type arguments in the way")])
@@ -128,7 +128,7 @@ def validate_javascript(
         Where the script is instrumented, and what it calls.
 
     Raises:
-        InvalidScript: the script must not run.
+        InvalidScriptError: the script must not run.
     """
     violations = prescan(script)
     if violations:
@@ -188,27 +188,27 @@ def _blanks(text: str) -> str:
     return re.sub(r"[^\r\n]", " ", text)
 
 
-def _later_error(text: str, javascript: InvalidScript, stripped: str, rules: Rules) -> InvalidScript:
+def _later_error(text: str, javascript: InvalidScriptError, stripped: str, rules: Rules) -> InvalidScriptError:
     """The error that comes later in the script: of `text` as JavaScript, or of `stripped`, the text without its types.
     The parser that got further was right up to there."""
     first, *others = javascript.findings
     try:
         validate_javascript(stripped, rules)
-    except InvalidScript as error:
+    except InvalidScriptError as error:
         if _is_syntax(error.first) and (error.first.line, error.first.column) > (first.line, first.column):
             return error
     line = text.split("\n")[first.line - 1]
     is_type = line[: first.column - 1].strip() and _TYPE_START.match(line, first.column - 1)
     hint = _UNREADABLE_HINT if is_type else first.hint
-    return InvalidScript([replace(first, hint=hint), *others])
+    return InvalidScriptError([replace(first, hint=hint), *others])
 
 
-def _with_markdown_hint(text: str, error: InvalidScript) -> InvalidScript:
+def _with_markdown_hint(text: str, error: InvalidScriptError) -> InvalidScriptError:
     """The error of `text`, with a hint if code fences in it are the cause."""
     first, *others = error.findings
     if not _is_syntax(first) or _FENCE_LINE.search(text) is None:
         return error
-    return InvalidScript([replace(first, hint=VARIANTS["called text"].instead), *others])
+    return InvalidScriptError([replace(first, hint=VARIANTS["called text"].instead), *others])
 
 
 def _is_syntax(finding: Finding) -> bool:

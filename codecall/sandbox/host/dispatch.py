@@ -24,7 +24,7 @@ from codecall.errors import (
     ToolCallError,
     TooManyPendingCallsError,
 )
-from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decode_json, encode_json
+from codecall.jsonio.decode import JsonBounds, NotJsonError, TooManyContainersError, decode_json, encode_json
 from codecall.sandbox import wire
 from codecall.sandbox.clock import MAX_CALLS_IN_FLIGHT
 from codecall.sandbox.host.outcomes import error_payload, refuse_oversize, unexpected_error
@@ -228,9 +228,9 @@ class CallDispatcher:
     async def _arguments(self, call: wire.Call) -> dict[str, object]:
         try:
             arguments = await decode_json(call.input, JsonBounds.from_limits(self._limits))
-        except NotJson:
+        except NotJsonError:
             raise MessageValidationError("The worker sent tool input that is not JSON") from None
-        except TooManyContainers as failure:
+        except TooManyContainersError as failure:
             message = f"The input of '{call.name}' has {failure.count} objects and arrays: too many for one call"
             hint = "Split the input over several calls."
             raise InvalidInputError(message, tool_name=call.name, called=call.kind, hint=hint) from None

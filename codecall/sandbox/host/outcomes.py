@@ -24,7 +24,7 @@ from codecall.errors import (
     WorkerMemoryError,
 )
 from codecall.jsonio.check import check_json
-from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decode_json, utf8_length
+from codecall.jsonio.decode import JsonBounds, NotJsonError, TooManyContainersError, decode_json, utf8_length
 from codecall.redaction.clean import escape_invisible
 from codecall.sandbox import wire
 from codecall.sandbox.lines import LineTable
@@ -74,7 +74,7 @@ async def check_large_result(result: RawResult) -> RawResult:
     await asyncio.sleep(0)  # its frame has just been decoded
     try:
         await check_json(result.text)
-    except NotJson:
+    except NotJsonError:
         raise MessageValidationError("The worker sent a result that is not JSON") from None
     return result
 
@@ -94,7 +94,7 @@ async def decode_result(text: str, limits: wire.Limits, *, has_values: bool = Fa
     bounds = JsonBounds.from_limits(limits)
     try:
         return await decode_json(text, bounds)
-    except NotJson:
+    except NotJsonError:
         if has_values:
             raise LimitExceeded(
                 f"The result refers to values nested deeper than {bounds.depth} levels",
@@ -102,7 +102,7 @@ async def decode_result(text: str, limits: wire.Limits, *, has_values: bool = Fa
                 hint="Call without `reference: true`, and pick what is needed.",
             ) from None
         raise MessageValidationError("The worker sent a result that is not JSON") from None
-    except TooManyContainers as failure:
+    except TooManyContainersError as failure:
         raise LimitExceeded(
             f"The result has {failure.count} objects and arrays; the limit is {bounds.containers}",
             code="OUTPUT_LIMIT",

@@ -73,7 +73,7 @@ class WorkerPipe:
         """
         try:
             frame = memoryview(wire.pack(message))
-        except wire.FrameTooLarge as failure:
+        except wire.FrameTooLargeError as failure:
             raise MessageSizeError(
                 f"A message of {failure.args[0]} bytes to the worker exceeds the limit of {wire.MAX_FRAME_BYTES} bytes"
             ) from None

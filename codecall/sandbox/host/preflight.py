@@ -21,7 +21,7 @@ from codecall.errors import (
     ToolNotFoundError,
 )
 from codecall.errors.hints import add_default_hint
-from codecall.jsonio.decode import JsonBounds, NotJson, TooManyContainers, decode_json, encode_json
+from codecall.jsonio.decode import JsonBounds, NotJsonError, TooManyContainersError, decode_json, encode_json
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_SCRIPT_BYTES, is_meta_tool
 from codecall.sandbox.host.outcomes import error_from_failure, excerpt_at, unexpected_error
@@ -173,7 +173,7 @@ class Preflight:
         bounds = JsonBounds.from_limits(self._limits)._replace(depth=3 * MAX_NESTING)
         try:
             return PartialInput.from_json(await decode_json(site.input, bounds))
-        except (NotJson, PartialInputError, TooManyContainers):
+        except (NotJsonError, PartialInputError, TooManyContainersError):
             raise MessageValidationError("The worker says of an input what nobody can know") from None
 
     async def _check_call(

@@ -26,7 +26,7 @@ import msgspec
 from codecall.concurrency import Pauses
 from codecall.errors import InvalidInputError, LimitExceeded, MessageValidationError, ToolCallError
 from codecall.jsonio import incremental
-from codecall.jsonio.decode import JsonBounds, NotJson, check_syntax, count_containers, encode_json, utf8_length
+from codecall.jsonio.decode import JsonBounds, NotJsonError, check_syntax, count_containers, encode_json, utf8_length
 from codecall.presets import Preset
 from codecall.sandbox import wire
 from codecall.sandbox.host.outcomes import RawResult, check_large_result
@@ -287,7 +287,7 @@ async def _reference(token: str, data: bytes) -> dict[str, object]:
     reference: dict[str, object] = {KEY: token, "type": _JSON_TYPES.get(start[:1], "number"), "bytes": len(data)}
     try:
         count = await incremental.length(data)
-    except NotJson:
+    except NotJsonError:
         count = None
     if count is not None:
         reference["length"] = count
@@ -446,7 +446,7 @@ class ReferenceResolver:
             await asyncio.sleep(0)
         try:
             return await incremental.read(stored.data, self._bounds.depth)
-        except NotJson:
+        except NotJsonError:
             raise self._refusal(
                 f"refers to a value nested deeper than {self._bounds.depth} levels",
                 "Call without `reference: true`, and pick what is needed.",

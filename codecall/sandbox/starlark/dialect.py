@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, NamedTuple, cast
 
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.checked import Finding, InvalidScript
+from codecall.sandbox.agentscript.checked import Finding, InvalidScriptError
 from codecall.sandbox.agentscript.dialect import ReadScript, ReadScripts
 from codecall.sandbox.agentscript.engine.realm import Clock, ScriptOutcome
 from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic
@@ -60,7 +60,7 @@ class Starlark:
         """Read and check the script; it then runs in `engine`.
 
         Raises:
-            InvalidScript: it must not run.
+            InvalidScriptError: it must not run.
         """
         terms, data = _terms(start)
         program = self._read(start, terms, data)
@@ -75,7 +75,7 @@ class Starlark:
         program: StarlarkProgram | None = None
         try:
             program = self._read(start, terms, data)
-        except InvalidScript as refused:
+        except InvalidScriptError as refused:
             findings = refused.findings
         calls, loops = (program.calls, program.loops) if program is not None else ((), ())
         report = wire.Report(
@@ -139,7 +139,7 @@ def warm_up(limits: wire.Limits) -> None:
         dialect.check(engine, start)
         try:
             dialect.read(engine, start).start()
-        except InvalidScript:
+        except InvalidScriptError:
             continue
         while engine.outcome is None:
             calls = engine.drain_calls(wire.CALLS_BUDGET)

@@ -39,7 +39,7 @@ from codecall.sandbox.starlark.policy import (
 )
 from codecall.sandbox.starlark.read import SCRIPT, StarlarkProgram
 from codecall.sandbox.starlark.thread import Meter, Stopped, TaskThread
-from codecall.sandbox.starlark.values import Encoder, Server, TooLarge, console_text, from_json
+from codecall.sandbox.starlark.values import Encoder, Server, TooLargeError, console_text, from_json
 
 call = cast("Callable[[Any, list[Any], dict[str, Any], TaskThread], Any]", evaluator.call)  # pyright: ignore[reportUnknownMemberType]
 
@@ -161,7 +161,7 @@ class StarlarkEngine:
                 self._finish(call(script, values, {}, thread))
         except Stopped as stopped:
             self._stop(stopped.code, stopped.detail)
-        except TooLarge as failure:
+        except TooLargeError as failure:
             self._stop("OUTPUT_LIMIT", failure.size)
         except MemoryError:
             self._stop("WORKER_MEMORY_EXCEEDED")
@@ -290,7 +290,7 @@ class StarlarkEngine:
         try:
             encoder = Encoder(self.limits, self.limits.max_tool_input_bytes, self._meter.look, strict=True)
             text = encoder.encode(Dict(arguments, self._module.mutability))
-        except TooLarge:
+        except TooLargeError:
             raise EvalError(
                 f"{what}: the input of '{name}' is larger than {self.limits.max_tool_input_bytes} bytes"
             ) from None

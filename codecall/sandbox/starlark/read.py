@@ -92,7 +92,7 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
         ask: asks the host about names that are unknown.
 
     Raises:
-        InvalidScript: it must not run.
+        InvalidScriptError: it must not run.
     """
     text = without_fence(start.script)
     if violations := prescan(text):

@@ -65,7 +65,7 @@ class Server:
         return f"<server {self._name}>"
 
 
-class TooLarge(Exception):  # noqa: N818 - reads as what the value is
+class TooLargeError(Exception):
     """A value has more JSON than may leave."""
 
     def __init__(self, size: int) -> None:
@@ -99,7 +99,7 @@ class Encoder:
         """The JSON text of `value`.
 
         Raises:
-            TooLarge: it is longer than it may be.
+            TooLargeError: it is longer than it may be.
             EvalError: with `strict`, JSON has no form for it.
         """
         self._write(value, 1)
@@ -109,7 +109,7 @@ class Encoder:
         self._parts.append(text)
         self._size += utf8_length(text)
         if self._size > self._max_bytes:
-            raise TooLarge(self._size)
+            raise TooLargeError(self._size)
 
     def _write(self, value: Any, depth: int) -> None:
         self._visited += 1

@@ -59,7 +59,7 @@ class Dialect(Protocol[EngineT]):
         """Read and check the script; it then runs in `engine`.
 
         Raises:
-            InvalidScript: it must not run.
+            InvalidScriptError: it must not run.
         """
         ...
 

@@ -51,7 +51,7 @@ class Terms(NamedTuple):
     """Address space in use before; 0 where the system does not say."""
 
 
-class _Missing(Exception):  # noqa: N818 - not an error: a finding
+class _MissingError(Exception):
     """A layer that this system does not offer; says why."""
 
 
@@ -62,7 +62,7 @@ class Row(NamedTuple):
     stops: str
     """What a worker that has been taken over cannot do because of it."""
     shut: Callable[[Terms], str]
-    """Enters the layer; returns how it is set. Raises `_Missing` or OSError."""
+    """Enters the layer; returns how it is set. Raises `_MissingError` or OSError."""
 
 
 # ------------------------------------------------------------------------------------------------------- the layers
@@ -98,7 +98,7 @@ def _privileges(_: Terms) -> str:
 
 def _no_path(_: Terms) -> str:
     if _landlock is None:
-        raise _Missing(_no_landlock)
+        raise _MissingError(_no_landlock)
     rules, size, held = _ruleset()
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     # The package takes any number left in errno for a failure of its call.
@@ -132,7 +132,7 @@ def _undumpable(_: Terms) -> str:
 
 def _syscalls(_: Terms) -> str:
     if syscalls.MISSING is not None:
-        raise _Missing(syscalls.MISSING)
+        raise _MissingError(syscalls.MISSING)
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
     syscalls.enforce()
     return f"{len({row.name for row in syscalls.ALLOWED})} system calls allowed"
@@ -205,7 +205,7 @@ def enter_layer(row: Row, terms: Terms) -> Layer:
     """Enter one layer; say whether it holds, and how it is set or why it is missing."""
     try:
         return Layer(row.name, active=True, stops=row.stops, detail=row.shut(terms))
-    except _Missing as missing:
+    except _MissingError as missing:
         return Layer(row.name, active=False, stops=row.stops, detail=str(missing))
     except (OSError, ValueError, AttributeError) as failure:
         return Layer(row.name, active=False, stops=row.stops, detail=f"{type(failure).__name__}: {failure}")
@@ -254,7 +254,7 @@ def _libc() -> ctypes.CDLL:
 
 def _prctl(option: int, argument: int) -> None:
     if not sys.platform.startswith("linux"):
-        raise _Missing("Linux only")
+        raise _MissingError("Linux only")
     if _libc().prctl(option, argument, 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

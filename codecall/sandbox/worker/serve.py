@@ -9,7 +9,7 @@ import socket
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.checked import InvalidScriptError
 from codecall.sandbox.agentscript.dialect import REST_S, JavaScript
 from codecall.sandbox.agentscript.engine.realm import Realm, ScriptOutcome
 from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic
@@ -123,7 +123,7 @@ def _run(
         else:
             try:
                 script = dialect.read(engine, start)
-            except InvalidScript as refused:
+            except InvalidScriptError as refused:
                 watchdog.mark_validated()
                 return _done(watchdog, engine, ScriptOutcome(failure=_refusal_failure(refused)))  # it has not run
             watchdog.mark_validated()
@@ -168,7 +168,7 @@ def _done(watchdog: Watchdog, engine: Engine, outcome: ScriptOutcome, plan: wire
     )
 
 
-def _refusal_failure(refused: InvalidScript) -> wire.Failure:
+def _refusal_failure(refused: InvalidScriptError) -> wire.Failure:
     finding = refused.findings[0]
     more = len(refused.findings) - 1
     hint = finding.hint

@@ -7,7 +7,7 @@ import signal
 
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.analysis.calls import build_plan, build_report
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.checked import InvalidScriptError
 from codecall.sandbox.agentscript.engine.realm import SMALL_STACK_BYTES, Realm
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
@@ -95,7 +95,7 @@ def warm_up() -> None:
             text, checked = validate_script(
                 script, Rules.from_limits(WARM_UP_LIMITS), find_namespaces=namespace_finder(_warm_up_answer)
             )
-        except InvalidScript as refused:
+        except InvalidScriptError as refused:
             build_report(refused.outline, refused.findings)
             continue
         build_report(checked.outline)

@@ -29,7 +29,7 @@ _ALLOWED: Final[dict[FailureKind, set[str]]] = {
 """Kinds of failure that are allowed if a program states that it ends with one of these codes."""
 
 
-class ProgramFailed(Exception):  # noqa: N818 - named for what happened
+class ProgramFailedError(Exception):
     """A program did not end as it states. The message is the whole report."""
 
 
@@ -64,15 +64,15 @@ class ScriptItem(pytest.Item):
         """Run the program and compare its end with what it states.
 
         Raises:
-            ProgramFailed: it ended otherwise, or something is wrong with its stubs.
+            ProgramFailedError: it ended otherwise, or something is wrong with its stubs.
         """
         report = run_program(self.program, self.path, self.config)
         if report is not None:
-            raise ProgramFailed(report)
+            raise ProgramFailedError(report)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show the report alone: a traceback would only show this module."""
-        if isinstance(excinfo.value, (ProgramFailed, OptionsError)):
+        if isinstance(excinfo.value, (ProgramFailedError, OptionsError)):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
@@ -132,12 +132,12 @@ def _declare(stubs: Stubs, program: Program) -> None:
 
 def _findings(source: str, preset: Preset) -> list[Finding]:
     """Every finding of the guard in a script; the worker reports the first only."""
-    from codecall.sandbox.agentscript.checked import InvalidScript
+    from codecall.sandbox.agentscript.checked import InvalidScriptError
     from codecall.sandbox.agentscript.policy import Rules
     from codecall.sandbox.agentscript.validate import validate_script
 
     try:
         validate_script(source, Rules.from_limits(preset))
-    except InvalidScript as refused:
+    except InvalidScriptError as refused:
         return refused.findings
     return []

@@ -73,14 +73,14 @@ _INTERNAL_PACKAGES = ("codecall", "anyio", "asyncio", "concurrent", "threading")
 """Packages between a test and its own callable, whose frames are left out of tracebacks."""
 
 
-class TestFailed(Exception):  # noqa: N818 - named for what happened
+class TestFailedError(Exception):
     """A callable of the test failed as a test fails, by an assertion or `pytest.fail`, and not as a tool fails. The
     cause is what it raised."""
 
     __test__ = False
 
 
-class AnswersExhausted(Exception):  # noqa: N818 - named for what happened
+class AnswersExhaustedError(Exception):
     """A sequence of answers has no further one."""
 
 
@@ -194,7 +194,7 @@ def _answer_in_turn(kind: CallKind, name: str, answers: Iterator[object]) -> Ans
         try:
             item = next(answers)
         except StopIteration:
-            raise AnswersExhausted from None
+            raise AnswersExhaustedError from None
         if _is_exception(item):
             raise item
         return as_value(kind, name, item)
@@ -212,7 +212,7 @@ def _answer_from_callable(kind: CallKind, name: str, effect: Callable[[Any], Any
                 if inspect.isawaitable(value):
                     value = await _await_in_test(value, test_loop)
         except (AssertionError, pytest.fail.Exception, pytest.skip.Exception) as failure:
-            raise TestFailed from without_internal_frames(failure)
+            raise TestFailedError from without_internal_frames(failure)
         return as_value(kind, name, value)
 
     return answer

@@ -32,9 +32,9 @@ from codecall.similarity import nearest
 from codecall.testing.calls import Call, abbreviate
 from codecall.testing.report import MAX_LISTED
 from codecall.testing.stubs.answers import (
-    AnswersExhausted,
+    AnswersExhaustedError,
     Stub,
-    TestFailed,
+    TestFailedError,
     answer_from_side_effect,
     describe_raised,
     label,
@@ -213,12 +213,12 @@ class StubBroker(CallbackBroker):
                 value = await stub.answer(argument, self._test_loop)
                 self._check_output(stub, call, value)
                 return value
-        except TestFailed as failure:
+        except TestFailedError as failure:
             self._stubs.history.note("answer", f"the test's own callable for {name!r} failed", cause=failure.__cause__)
             raise ToolCallError(
                 f"{label(call.kind, name)} failed in the test", tool_name=name, called=call.kind
             ) from None
-        except AnswersExhausted:
+        except AnswersExhaustedError:
             raise self._undeclared(
                 call, "but no answer is left of its side_effect", "Expect more: another answer in side_effect"
             ) from None
@@ -234,12 +234,12 @@ class StubBroker(CallbackBroker):
 
         Raises:
             ToolCallError: nothing answers the call.
-            TestFailed: a callable of the test failed that says which calls a stub answers.
+            TestFailedError: a callable of the test failed that says which calls a stub answers.
         """
         try:
             stub, same_name = self._stubs.choose(call.kind, call.name, call.input)
         except Exception as failure:
-            raise TestFailed from without_internal_frames(failure)
+            raise TestFailedError from without_internal_frames(failure)
         if stub is not None or (self._stubs.upstream is not None and call.kind not in ("result", "extract")):
             return stub
         if self._handler is not None and call.kind == "tool":

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.checked import InvalidScriptError
 from codecall.sandbox.agentscript.policy import (
     ERROR_KINDS,
     GLOBALS,
@@ -40,7 +40,7 @@ PROBED = [row for row in all_rows() if row.probe is not None]
 @pytest.mark.parametrize("row", PROBED, ids=[f"{row.kind}-{row.name}" for row in PROBED])
 def test_a_probe_is_refused_by_its_row(row: Row):
     rules = EVERYTHING if row.verdict == "refused" else Rules()
-    with pytest.raises(InvalidScript) as error:
+    with pytest.raises(InvalidScriptError) as error:
         validate_script(row.probe or "", rules)
     first = error.value.first
     assert first.kind == row.kind
@@ -55,7 +55,7 @@ def test_a_switch_allows_its_rows_and_no_other_does(row: Row):
         try:
             validate_script(row.probe or "", rules)
             allowed = True
-        except InvalidScript:
+        except InvalidScriptError:
             allowed = False
         assert allowed == rules.permit(row.verdict), rules
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript.checked import Finding, InvalidScript
+from codecall.sandbox.agentscript.checked import Finding, InvalidScriptError
 from codecall.sandbox.agentscript.policy import TYPE_PLACES, VARIANTS, Rules
 from codecall.sandbox.agentscript.validate import validate_javascript, validate_script
 from codecall.sandbox.enclave import Enclave
@@ -21,7 +21,7 @@ HONEST = [*HERE.glob("honest.script.js"), *(HERE.parents[2] / "tests_security" /
 
 def finding(script: str, rules: Rules = EVERYTHING) -> Finding:
     """The first thing that is wrong with `script`."""
-    with pytest.raises(InvalidScript) as error:
+    with pytest.raises(InvalidScriptError) as error:
         validate_script(script, rules)
     return error.value.first
 
@@ -31,7 +31,7 @@ def test_javascript_runs_as_it_was_sent(file: Path):
     for program in read_programs(file):
         try:
             expected = validate_javascript(program.source, EVERYTHING)
-        except InvalidScript:
+        except InvalidScriptError:
             continue
         assert validate_script(program.source, EVERYTHING) == (program.source, expected)
 
@@ -81,7 +81,7 @@ def test_fences_in_texts_and_comments_stay(script: str):
 @pytest.mark.parametrize("hidden", ["\u202e", "\u2028", "\u00a0", "\0", "\ud800"])
 @pytest.mark.parametrize("place", ["{}```js\nreturn 1\n```", "```js{}\nreturn 1\n```", "```js\nreturn 1\n```{}"])
 def test_nothing_hides_around_a_fence(hidden: str, place: str):
-    with pytest.raises(InvalidScript):
+    with pytest.raises(InvalidScriptError):
         validate_script(place.format(hidden), EVERYTHING)
 
 
@@ -189,7 +189,7 @@ def test_whatever_is_sent_is_judged_in_place(tokens: list[str]):
     findings: list[Finding] = []
     try:
         source = validate_script(script, EVERYTHING)
-    except InvalidScript as error:
+    except InvalidScriptError as error:
         findings = error.findings
     else:
         assert len(source.text) == len(script)

@@ -10,7 +10,7 @@ import pytest
 
 from codecall.presets import load_preset
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.checked import InvalidScriptError
 from codecall.sandbox.agentscript.engine.console import Console
 from codecall.sandbox.agentscript.validator.names import AskTopic
 from codecall.sandbox.enclave import LimitsCache
@@ -182,5 +182,5 @@ def test_what_the_host_said_of_names_is_asked_again():
     assert value(host.run(script)) == 1
     assert host.asked == ["member there"] * 2
     host.tools.clear()
-    with pytest.raises(InvalidScript, match="Tool 'there' was not found"):
+    with pytest.raises(InvalidScriptError, match="Tool 'there' was not found"):
         host.run(script)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.checked import InvalidScriptError
 from codecall.sandbox.starlark.mistakes import (
     EVALUATION,
     LINES,
@@ -26,7 +26,7 @@ def hint_of(script: str, data: dict[str, Any] | None = None) -> str | None:
     host = Host(say=lambda text="": text, lists=lambda: {"items": []})
     try:
         outcome = host.run(script, data=data).outcome
-    except InvalidScript as refused:
+    except InvalidScriptError as refused:
         return refused.findings[0].hint
     assert outcome is not None
     assert outcome.failure is not None, outcome.value

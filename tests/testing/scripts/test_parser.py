@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from codecall.envelopes import ExecutionResult
 from codecall.errors import IllegalAccess, Location, ScriptError, ScriptSyntaxError, SelfReferenceError
-from codecall.sandbox.agentscript.checked import Finding, InvalidScript
+from codecall.sandbox.agentscript.checked import Finding, InvalidScriptError
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_javascript
 from codecall.testing import (
@@ -280,7 +280,7 @@ def test_a_mismatch_can_be_read():
 
 
 def matches(script: str) -> list[Finding]:
-    with pytest.raises(InvalidScript) as caught:
+    with pytest.raises(InvalidScriptError) as caught:
         validate_javascript(script, Rules())
     return caught.value.findings
 

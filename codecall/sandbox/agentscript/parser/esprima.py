@@ -17,13 +17,13 @@ from esprima.parser import Marker
 from esprima.scanner import RawToken
 from esprima.token import Token
 
-from codecall.sandbox.agentscript.parser.tokens import TokenReader, UnsafeSpot, UnsafeText, token_start
+from codecall.sandbox.agentscript.parser.tokens import TokenReader, UnsafeSpot, UnsafeTextError, token_start
 
 Node: TypeAlias = Any
 """A node of the tree: `type` is its ESTree name, `range` its start and end in the parsed text, in characters."""
 
 
-class NotParseable(Exception):  # noqa: N818 - reads as the verdict it is
+class NotParseableError(Exception):
     """The text is not JavaScript. `offset` is where the parser stumbled, None when it cannot say."""
 
     def __init__(self, message: str, offset: int | None) -> None:
@@ -41,12 +41,12 @@ def parse_program(kind: type[ModernParser], text: str, begin: int) -> tuple[Node
         begin: where the script begins; it ends before the last line, which closes what was opened before `begin`.
 
     Raises:
-        NotParseable: `text` is not JavaScript, or the script closes what it did not open.
-        UnsafeText: the script has characters or comments that deceive, or is nested too deeply.
+        NotParseableError: `text` is not JavaScript, or the script closes what it did not open.
+        UnsafeTextError: the script has characters or comments that deceive, or is nested too deeply.
         RecursionError: its expressions are nested deeper than the interpreter's stack allows.
     """
     parser: Any = None
-    failure: NotParseable | None = None
+    failure: NotParseableError | None = None
     program: Node = None
     try:
         parser = kind(text, begin)
@@ -54,18 +54,18 @@ def parse_program(kind: type[ModernParser], text: str, begin: int) -> tuple[Node
     except Error as error:
         message = str(error.message)
         index = error.index
-        failure = NotParseable(message.partition(": ")[2] or message, index if isinstance(index, int) else None)
-    except (RecursionError, UnsafeText):
+        failure = NotParseableError(message.partition(": ")[2] or message, index if isinstance(index, int) else None)
+    except (RecursionError, UnsafeTextError):
         raise
     except Exception:
-        failure = NotParseable("Unexpected input", None)
+        failure = NotParseableError("Unexpected input", None)
     if parser is None:
-        raise failure or NotParseable("Unexpected input", None)
+        raise failure or NotParseableError("Unexpected input", None)
     if parser.scanner.spots:
-        raise UnsafeText(parser.scanner.spots)
+        raise UnsafeTextError(parser.scanner.spots)
     closed: int | None = parser.closed
     if closed is not None and (failure is None or failure.offset is None or closed <= failure.offset):
-        raise NotParseable(f"Unexpected token {text[closed]}", closed)
+        raise NotParseableError(f"Unexpected token {text[closed]}", closed)
     if failure is not None:
         raise failure
     return program, parser.scanner.escapes

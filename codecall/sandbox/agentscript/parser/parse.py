@@ -14,8 +14,8 @@ from typing import Final, cast
 
 from codecall.sandbox.agentscript.checked import Violation, invalid_script
 from codecall.sandbox.agentscript.foreign_words import line_hint, message_hint
-from codecall.sandbox.agentscript.parser.esprima import Node, NotParseable, QuickParser, parse_program
-from codecall.sandbox.agentscript.parser.tokens import UnsafeText
+from codecall.sandbox.agentscript.parser.esprima import Node, NotParseableError, QuickParser, parse_program
+from codecall.sandbox.agentscript.parser.tokens import UnsafeTextError
 from codecall.sandbox.agentscript.parser.unicode import BIDI, SEPARATOR, SURROGATE, code_point
 from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_SCRIPT_BYTES, SOURCE
 from codecall.sandbox.lines import LineTable
@@ -85,8 +85,8 @@ def parse(script: str) -> tuple[list[Node], list[int]]:
     Ranges of the nodes count from the start of the wrapped text: subtract `PREFIX_LENGTH`.
 
     Raises:
-        InvalidScript: not parseable (SYNTAX_ERROR), or with text that deceives or is nested beyond the parser's means
-            (UnsafeSource).
+        InvalidScriptError: not parseable (SYNTAX_ERROR), or with text that deceives or is nested beyond the parser's
+            means (UnsafeSource).
     """
     wrapped = f"{PREFIX}{script}{_SUFFIX}"
     frames = sys.getrecursionlimit()
@@ -96,10 +96,10 @@ def parse(script: str) -> tuple[list[Node], list[int]]:
     except RecursionError:
         row = SOURCE["expression nesting"]
         raise invalid_script(script, [Violation(0, row.kind, "Script is nested too deeply", row.instead)]) from None
-    except UnsafeText as unsafe:
+    except UnsafeTextError as unsafe:
         violations = [source_violation(row, offset - PREFIX_LENGTH, what) for row, offset, what in unsafe.spots]
         raise invalid_script(script, violations) from None
-    except NotParseable as error:
+    except NotParseableError as error:
         offset = 0 if error.offset is None else error.offset - PREFIX_LENGTH
         raise invalid_script(script, [_syntax_error(script, offset, error.message)]) from None
     finally:

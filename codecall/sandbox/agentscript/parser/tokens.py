@@ -47,7 +47,7 @@ class UnsafeSpot(NamedTuple):
     """A description for a message."""
 
 
-class UnsafeText(Exception):  # noqa: N818 - reads as the verdict it is
+class UnsafeTextError(Exception):
     """The text has something that is refused: `spots`, at least one."""
 
     def __init__(self, spots: list[UnsafeSpot]) -> None:
@@ -152,7 +152,7 @@ class _ExactScanner(Scanner):
             self.throwUnexpectedToken()  # a comment without an end
         unsafe = unsafe_at(text, end, fresh_line=lines > 0 or start == self.begin) if end < self.length else None
         if unsafe is not None:
-            raise UnsafeText([*self.spots, unsafe])
+            raise UnsafeTextError([*self.spots, unsafe])
         return ()
 
     def check_token(self, token):
@@ -228,7 +228,7 @@ class TokenReader(_Parser):
             what = f"brackets nested deeper than {MAX_NESTING}"
             # Of a template the bracket is its `${`
             offset = token.end - 2 if token.type is Token.Template else token.start
-            raise UnsafeText([*self.scanner.spots, UnsafeSpot("bracket nesting", offset, what)])
+            raise UnsafeTextError([*self.scanner.spots, UnsafeSpot("bracket nesting", offset, what)])
 
     def _close(self, token):
         self.nesting -= 1

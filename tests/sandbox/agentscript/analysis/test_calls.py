@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from codecall.sandbox.agentscript.analysis.calls import build_plan, build_report
-from codecall.sandbox.agentscript.checked import InvalidScript, ScriptOutline
+from codecall.sandbox.agentscript.checked import InvalidScriptError, ScriptOutline
 from codecall.sandbox.agentscript.policy import Rules
 from codecall.sandbox.agentscript.validate import validate_javascript
 from codecall.sandbox.agentscript.validator.names import NamespaceInfo
@@ -29,7 +29,7 @@ def outline(script: str) -> ScriptOutline:
     """What a script is made of, refused or not."""
     try:
         return validate_javascript(script, EVERYTHING, find_namespaces=find_namespaces).outline
-    except InvalidScript as error:
+    except InvalidScriptError as error:
         if error.outline is None:
             raise
         return error.outline

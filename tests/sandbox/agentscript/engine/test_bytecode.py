@@ -13,7 +13,7 @@ import pytest
 
 from codecall.presets import PRESET_NAMES, load_preset
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.checked import InvalidScriptError
 from codecall.sandbox.agentscript.engine import bytecode, realm
 from codecall.sandbox.agentscript.engine.prelude import LOCALE, PRELUDE, REFERENCES, runtime_text
 from codecall.sandbox.agentscript.instrument import instrument
@@ -47,7 +47,7 @@ def outcome(script: str, limits: wire.Limits) -> object:
     """How the script ends, with all that the host sees of it; None for one that may not run."""
     try:
         text, checked = validate_script(script, Rules.from_limits(limits))
-    except InvalidScript:
+    except InvalidScriptError:
         return None
     looks = itertools.count()
     engine = realm.Realm(limits, no_host, lambda: float(next(looks)))  # each look at the clock takes a millisecond

@@ -16,7 +16,7 @@ import quickjs  # pyright: ignore[reportMissingTypeStubs]
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.checked import InvalidScriptError
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.policy import Rules
@@ -40,7 +40,7 @@ def refusal(script: str) -> str | None:
     """Why the guard refuses a script; None when it accepts it."""
     try:
         validate_javascript(script, ALL)
-    except InvalidScript as refusal:
+    except InvalidScriptError as refusal:
         return refusal.first.message
     return None
 
@@ -352,6 +352,6 @@ def test_lines_count_alike(lead: str):
     line = lead.count("\n") + 1
     assert program.original_position(int(match[1]), int(match[2])) in {(line, column) for column in range(1, 20)}
     eval_line = re.sub(r"throw .*", "eval", script)
-    with pytest.raises(InvalidScript) as refusal:
+    with pytest.raises(InvalidScriptError) as refusal:
         validate_javascript(eval_line, ALL)
     assert refusal.value.first.line == line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from codecall.sandbox.agentscript.checked import Finding, InvalidScript
+from codecall.sandbox.agentscript.checked import Finding, InvalidScriptError
 from codecall.sandbox.agentscript.parser.parse import parse, prescan
 from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_NESTING, MAX_SCRIPT_BYTES
 
@@ -25,7 +25,7 @@ def unsafe_text(script: str) -> list[tuple[int, str]]:
         return sorted((violation.offset, violation.message.removeprefix("Script has ")) for violation in violations)
     try:
         parse(script)
-    except InvalidScript as error:
+    except InvalidScriptError as error:
         return [(finding_offset(script, item), item.message.removeprefix("Script has ")) for item in error.findings]
     return []
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript.parser.esprima import ModernParser, NotParseable, QuickParser, parse_program
+from codecall.sandbox.agentscript.parser.esprima import ModernParser, NotParseableError, QuickParser, parse_program
 from codecall.sandbox.agentscript.parser.parse import PREFIX, PREFIX_LENGTH
-from codecall.sandbox.agentscript.parser.tokens import UnsafeText
+from codecall.sandbox.agentscript.parser.tokens import UnsafeTextError
 from codecall.testing import parse_programs
 
 REPOSITORY = Path(__file__).parents[4]
@@ -53,9 +53,9 @@ def outcome(kind: type[ModernParser], script: str) -> object:
     """What a parser makes of a script: its tree, or the error."""
     try:
         program, escapes = parse_program(kind, f"{PREFIX}{script}\n}}", PREFIX_LENGTH)
-    except NotParseable as error:
+    except NotParseableError as error:
         return error.message, error.offset
-    except UnsafeText as error:
+    except UnsafeTextError as error:
         return error.spots
     except RecursionError:
         return "nested too deeply"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript.checked import InvalidScript
+from codecall.sandbox.agentscript.checked import InvalidScriptError
 from codecall.sandbox.agentscript.parser.parse import parse
 from codecall.sandbox.agentscript.typescript.strip import strip_types
 from tests.sandbox.agentscript.typescript.typed_programs import TypedPrograms
@@ -32,7 +32,7 @@ def agrees(compiler: Compiler, script: str) -> bool | None:
         return None
     try:
         parse(stripped.text)
-    except InvalidScript:
+    except InvalidScriptError:
         return None
     readings = compiler.readings(script, stripped.text)
     # It takes `(x)`, and `{` on the next line, for a function without an arrow

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codecall.sandbox.agentscript.checked import MAX_FINDINGS, Finding, InvalidScript
+from codecall.sandbox.agentscript.checked import MAX_FINDINGS, Finding, InvalidScriptError
 from codecall.sandbox.agentscript.policy import GLOBALS, NEVER_NAMES, Rules
 from codecall.sandbox.agentscript.validate import validate_javascript
 from codecall.testing import Program, findings_mismatch, read_programs
@@ -28,7 +28,7 @@ def findings(script: str, rules: Rules = SECURE) -> list[Finding]:
     """Why a script is refused; empty when it is not."""
     try:
         validate_javascript(script, rules)
-    except InvalidScript as error:
+    except InvalidScriptError as error:
         return error.findings
     return []
 
@@ -160,7 +160,7 @@ def test_findings_are_collected_in_order_and_bounded():
     result = findings("eval;\n" * 500)
     assert len(result) == MAX_FINDINGS
     assert [item.line for item in result] == list(range(1, MAX_FINDINGS + 1))
-    error = InvalidScript(result)
+    error = InvalidScriptError(result)
     assert error.first is result[0]
     assert str(error) == result[0].message
 
@@ -261,7 +261,7 @@ def judged(script: str) -> None:
     for rules in (Rules(), EVERYTHING):
         try:
             validate_javascript(script, rules)
-        except InvalidScript as error:
+        except InvalidScriptError as error:
             lines = re.split(r"\r\n|\n|\r", script)
             for finding in error.findings:
                 assert finding.message
