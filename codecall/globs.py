@@ -14,8 +14,6 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-from codecall.catalog.entries import CatalogEntry
-from codecall.errors import CallKind
 from codecall.redaction.clean import escape_invisible, well_formed
 
 MAX_NAME_CHARS: Final = 256
@@ -97,16 +95,6 @@ class Patterns:
 def is_glob(pattern: str) -> bool:
     """Whether `pattern` may stand for more than the name it spells."""
     return _SPECIAL.search(pattern) is not None
-
-
-def call_kind(entry: CatalogEntry) -> CallKind:
-    """What a script asks for with this entry: what comes of a template is a resource to it."""
-    return "resource" if entry.kind == "template" else entry.kind
-
-
-def entry_label(entry: CatalogEntry) -> str:
-    """How a message names it: `Tool 'users:list'`."""
-    return f"{call_kind(entry).capitalize()} '{entry.name}'"
 
 
 def display_name(name: str) -> str:

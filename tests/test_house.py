@@ -105,7 +105,7 @@ HOUSE = {
     "schema": Row(f"similarity {POLICY}"),
     "schema.patterns": Row("", "pydantic_core"),
     "schema.validator": Row("", "jsonschema referencing"),
-    "globs": Row("errors redaction catalog.entries"),
+    "globs": Row("redaction"),
     "identity": Row("fastmcp_errors", "fastmcp mcp_types"),
     "fastmcp_errors": Row("options redaction", f"{MCP} pydantic"),
     # The sandbox: the language and the worker know the wire; the host never knows an engine.

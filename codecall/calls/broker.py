@@ -31,10 +31,10 @@ from codecall.calls.interfaces import AnswerQuestions, CurrentEntry, Gate, Resol
 from codecall.calls.preflight import CallPreflight
 from codecall.calls.results import ObservedSchema, ResultReader
 from codecall.calls.task import ToolExitError, check_nesting, request_with_timeout
-from codecall.catalog.entries import CatalogEntry, JsonObject
+from codecall.catalog.entries import CatalogEntry, JsonObject, call_kind, entry_label
 from codecall.errors import CallKind, CodeCallError, InputRequiredError, InvalidInputError, ToolCallError
 from codecall.fastmcp_errors import log_unexpected
-from codecall.globs import call_kind, display_name, entry_label
+from codecall.globs import display_name
 from codecall.options import SanitizationOptions
 from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
 from codecall.sandbox.interfaces import RunClock

@@ -45,7 +45,7 @@ from pydantic import ValidationError as PydanticValidationError
 
 from codecall.calls.input_texts import problems_from_text, without_links
 from codecall.calls.pydantic_errors import problems_from_pydantic
-from codecall.catalog.entries import CatalogEntry, JsonObject
+from codecall.catalog.entries import CatalogEntry, JsonObject, call_kind, entry_label
 from codecall.errors import (
     AccessDeniedError,
     InputRequiredError,
@@ -58,7 +58,6 @@ from codecall.errors import (
     ToolTimeoutError,
 )
 from codecall.fastmcp_errors import client_message
-from codecall.globs import call_kind, entry_label
 from codecall.jsonio.decode import read_json
 from codecall.options import SanitizationOptions
 from codecall.ratelimit.refusal import RateLimitRefusedError

@@ -24,9 +24,8 @@ from codecall.calls.conversion import (
 )
 from codecall.calls.failures import too_large_error
 from codecall.calls.repetitions import without_repetitions
-from codecall.catalog.entries import CatalogEntry, JsonObject
+from codecall.catalog.entries import CatalogEntry, JsonObject, call_kind, entry_label
 from codecall.errors import ToolCallError
-from codecall.globs import call_kind, entry_label
 
 ObservedSchema = Callable[[CatalogEntry], Awaitable[JsonObject | None]]
 """Gives what was learned of the results of a tool that declares nothing."""

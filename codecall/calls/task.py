@@ -14,10 +14,9 @@ from mcp_types import InputRequest
 
 from codecall.calls.clock import CallClock
 from codecall.calls.fastmcp_internals import context_of_call
-from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.entries import CatalogEntry, call_kind, entry_label
 from codecall.concurrency import abandon
 from codecall.errors import ToolCallError, ToolTimeoutError
-from codecall.globs import call_kind, entry_label
 from codecall.sandbox.interfaces import ASK_CLIENT
 
 logger = logging.getLogger("codecall")

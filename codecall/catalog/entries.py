@@ -15,7 +15,7 @@ from typing import Annotated, Final, Literal, cast
 
 from pydantic import ConfigDict, Field
 
-from codecall.errors import OptionsError
+from codecall.errors import CallKind, OptionsError
 from codecall.option_base import Options
 
 JsonObject = dict[str, object]
@@ -184,3 +184,13 @@ def read_metadata(tool_name: str, meta: Mapping[str, object] | None, warned: set
             warned.add(tool_name)
             logger.warning("Tool %r is kept out of CodeCall, its metadata is not valid: %s", tool_name, problem.message)
         return INVALID_METADATA
+
+
+def call_kind(entry: CatalogEntry) -> CallKind:
+    """What a script asks for with this entry: what comes of a template is a resource to it."""
+    return "resource" if entry.kind == "template" else entry.kind
+
+
+def entry_label(entry: CatalogEntry) -> str:
+    """How a message names it: `Tool 'users:list'`."""
+    return f"{call_kind(entry).capitalize()} '{entry.name}'"

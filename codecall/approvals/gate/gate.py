@@ -44,10 +44,9 @@ from codecall.approvals.request import (
 from codecall.approvals.rules import NO_RULE
 from codecall.calls.conversion import exceeds_chars
 from codecall.calls.interfaces import CurrentEntry, ResolvedInput
-from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.entries import CatalogEntry, call_kind, entry_label
 from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.errors import AccessDeniedError, FlowDeniedError
-from codecall.globs import call_kind, entry_label
 from codecall.jsonio.decode import sha256
 from codecall.redaction.clean import ThreadedCleaner
 from codecall.sandbox.clock import RunClock

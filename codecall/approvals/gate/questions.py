@@ -41,9 +41,8 @@ from codecall.approvals.handover import EarlierAnswers, call_identity
 from codecall.approvals.interfaces import Approvals, RunIdentity
 from codecall.approvals.request import MAX_SHOWN_CHARS, ApprovalRequest, Decision, passed_question
 from codecall.calls.clock import OUTER_CLOCKS, all_stopped
-from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.entries import CatalogEntry, call_kind, entry_label
 from codecall.errors import InputRequiredError
-from codecall.globs import call_kind, entry_label
 from codecall.redaction.questions import HiddenTextError, visible_form
 from codecall.sandbox.clock import RunClock
 
