@@ -78,9 +78,9 @@ def client_name(context: Context | None) -> str:
     request = context.request_context if context is not None else None
     if context is None or request is None:
         return ""
-    said = context.session.client_params
-    if said is not None:
-        return said.client_info.name
+    params = context.session.client_params
+    if params is not None:
+        return params.client_info.name
     info: object = (request.meta or {}).get(CLIENT_INFO_META_KEY)
     name = cast("dict[str, object]", info).get("name") if isinstance(info, dict) else None
     return name if isinstance(name, str) else ""

@@ -153,11 +153,11 @@ def accept_wire_spelling(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def call(*arguments: P.args, **keywords: P.kwargs) -> T:
-        positional, given = list(arguments), keywords
+        positional, merged = list(arguments), keywords
         if positional and isinstance(positional[-1], Mapping):
-            given = merge_options(positional.pop(), keywords, call=call_name)
+            merged = merge_options(positional.pop(), keywords, call=call_name)
         named: dict[str, object] = {}
-        for spelling, value in given.items():
+        for spelling, value in merged.items():
             name = spelling if to_snake(spelling) not in names else to_snake(spelling)
             if name in named:
                 raise OptionsError(f"{name}: given twice, as {name} and as {to_camel(name)}")

@@ -328,9 +328,9 @@ class PluginOptions(Options):
         """
         problems = OptionProblems()
         values: dict[str, object] = {}
-        for given, value in options.items():
+        for key, value in options.items():
             with problems.collecting():
-                values[given] = _read_option(given, value)
+                values[key] = _read_option(key, value)
         # What is read below is for the other problems, where one of these is wrong.
         values |= {"preset": load_preset("secure"), "preset_name": "secure"}
         with problems.collecting():

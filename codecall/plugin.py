@@ -434,11 +434,11 @@ class CodeCallPlugin(CatalogTransform):
         if self.warns_of_rules and server not in self._checked and (context := self._own_context()) is not None:
             self._checked.add(server)
             await self._warn_of_rules(self.view(context), server)
-        shown, own = await self._shown(tools, server), self._offered(now.by_separator[self._separator()])
+        visible, own = await self._shown(tools, server), self._offered(now.by_separator[self._separator()])
         if self.options.starlark is not None and (context := self._own_context()) is not None:
             own = await describe_script_tool(own, self.view(context), self.options.starlark)
-        now.runtime.telemetry.record_listing(tools, len(shown), own)
-        return [*own, *shown]
+        now.runtime.telemetry.record_listing(tools, len(visible), own)
+        return [*own, *visible]
 
     async def _check_own_tools(self, server: FastMCPServer) -> None:
         """Refuse to start where a tool of the server itself, or a composite tool, has the name of a meta-tool. No other
@@ -513,7 +513,7 @@ class CodeCallPlugin(CatalogTransform):
         reach, own = self._now.visibility, self._now.by_name
         apps = await AppResolver.from_server(server) if server is not None and reach.depends_on_app else None
         app_of: Callable[[Tool], str] | None = (lambda tool: apps.origin(tool).app_id) if apps is not None else None
-        shown: list[Tool] = []
+        listed: list[Tool] = []
         async for tool in iterate_cooperatively(tools):
             if isinstance(tool, MetaTool):  # a second plugin's; or a mounted server's, which may be a task of this one
                 if server is not None and self in server.transforms and _plugins(server) != [self]:
@@ -522,8 +522,8 @@ class CodeCallPlugin(CatalogTransform):
             if tool.name in own:
                 continue
             if reach.is_visible_to_clients(tool, app_of) or (for_scripts and self._is_usable(tool, app_of)):
-                shown.append(tool)
-        return shown
+                listed.append(tool)
+        return listed
 
     def _is_usable(self, tool: Tool, app_of: Callable[[Tool], str] | None) -> bool:
         reach = self._now.visibility

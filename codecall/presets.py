@@ -204,8 +204,8 @@ def read_vm(vm: object) -> tuple[Preset, str]:
     preset_value = limits.pop("preset", None)
     if preset_value is not None and not isinstance(preset_value, (str, os.PathLike)):
         raise OptionsError(f"vm.preset: a name or a path is needed, got {type(preset_value).__name__}")
-    given = cast("str | os.PathLike[str] | None", preset_value)
-    named = given if given is not None else os.environ.get(PRESET_ENVIRONMENT_VARIABLE) or "secure"
+    chosen = cast("str | os.PathLike[str] | None", preset_value)
+    named = chosen if chosen is not None else os.environ.get(PRESET_ENVIRONMENT_VARIABLE) or "secure"
     problems = OptionProblems()
     with problems.collecting():
         load_preset(named)
@@ -218,5 +218,5 @@ def read_vm(vm: object) -> tuple[Preset, str]:
 
 def preset_example(name: object) -> str:
     """How a preset is given: in Python, and in the gateway's file."""
-    shown = f"{name:.80}" if isinstance(name, str) else "secure"
-    return f"vm={{'preset': {shown!r}}}, in TOML vm = {{ preset = {json.dumps(shown, ensure_ascii=False)} }}"
+    label = f"{name:.80}" if isinstance(name, str) else "secure"
+    return f"vm={{'preset': {label!r}}}, in TOML vm = {{ preset = {json.dumps(label, ensure_ascii=False)} }}"

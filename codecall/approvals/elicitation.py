@@ -257,8 +257,8 @@ def read_answer(result: ElicitResult, request: ApprovalRequest) -> Decision | No
     if result.action == "cancel":
         raise UnansweredError("the question was dismissed")
     content = result.content or {}
-    said = str(content.get("decision"))
-    choice = (CHOICES[said] if said in _offered(request) else "") if result.action == "accept" else "deny"
+    decision = str(content.get("decision"))
+    choice = (CHOICES[decision] if decision in _offered(request) else "") if result.action == "accept" else "deny"
     calls = content.get("calls", _proposed_calls(request))
     lifetime: Lifetime = "run" if choice.endswith("run") else "session"
     match choice:

@@ -132,20 +132,20 @@ async def planned_groups(calls: Sequence[PlannedCall], rules: RuleSet, find: Fin
 
 def question(groups: Sequence[PlannedGroup]) -> tuple[str, list[PlannedGroup]]:
     """The text that a person is shown, and the groups that it is about."""
-    shown: list[PlannedGroup] = []
+    listed: list[PlannedGroup] = []
     parts: list[str] = []
     size = 0
     for group in groups[:MAX_GROUPS]:
-        part = f"Calls {len(shown) + 1}\n\n{group.shown()}"
+        part = f"Calls {len(listed) + 1}\n\n{group.shown()}"
         size += len(part)
         if size > MAX_SHOWN_CHARS:
             break
-        shown.append(group)
+        listed.append(group)
         parts.append(part)
     text = "A script asks for calls of tools. May they be made?\n\n" + "\n".join(parts)
-    if len(groups) > len(shown):
-        text += f"\nMore calls, which are asked for when they are made: {len(groups) - len(shown)}\n"
-    return text, shown
+    if len(groups) > len(listed):
+        text += f"\nMore calls, which are asked for when they are made: {len(groups) - len(listed)}\n"
+    return text, listed
 
 
 def form(groups: Sequence[PlannedGroup]) -> dict[str, Any]:

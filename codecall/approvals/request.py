@@ -270,6 +270,6 @@ def entry_version(entry: CatalogEntry, sources: Sequence[str] = ()) -> str:
     """What a question and a grant are bound to besides a tool's name: whose it is, and what it says of itself. One that
     has changed, or that is given what other tools have returned, needs to be asked for again. Takes a while for a large
     schema."""
-    told = (entry.version, entry.input_schema, entry.description, entry.annotations)
-    parts = [entry.kind, entry.name, entry.server, entry.app_id, *told, sorted(sources)]
+    definition = (entry.version, entry.input_schema, entry.description, entry.annotations)
+    parts = [entry.kind, entry.name, entry.server, entry.app_id, *definition, sorted(sources)]
     return sha256(json.dumps(parts, sort_keys=True, default=str))

@@ -143,8 +143,8 @@ class _CompiledRule:
 
     def names(self, entry: CatalogEntry) -> bool:
         """Whether the rule is about this tool, its app or its server by name, and not about all that are of a kind."""
-        given = ((self._tools, entry.name), (self._apps, entry.app_id), (self._servers, entry.server))
-        return any(patterns is not None and patterns.matches(name) for patterns, name in given)
+        subjects = ((self._tools, entry.name), (self._apps, entry.app_id), (self._servers, entry.server))
+        return any(patterns is not None and patterns.matches(name) for patterns, name in subjects)
 
     def applies(self, arguments: JsonObject, schema: JsonObject) -> bool:
         """Whether the condition is met, for all readings or one of them; what cannot be compared counts against it."""

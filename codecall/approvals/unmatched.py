@@ -49,8 +49,8 @@ def _of_flows(rules: Sequence[FlowRule], known: KnownNames) -> Iterator[str]:
 def unmatched_sentence(option: str, pattern: str, what: str, names: Collection[str]) -> str:
     """Says that what an option names is none of these, and which of them is near."""
     near = nearest_name(pattern, names)
-    meant = f"; did you mean {display_name(near)!r}?" if near is not None else ""
-    return f"{option}: {display_name(pattern)!r} matches no {what}{meant}"
+    suggestion = f"; did you mean {display_name(near)!r}?" if near is not None else ""
+    return f"{option}: {display_name(pattern)!r} matches no {what}{suggestion}"
 
 
 def unmatched(patterns: Sequence[str], names: Collection[str]) -> list[str]:

@@ -346,8 +346,8 @@ class Broker:
         for _ in range(MAX_ROUNDS):
             if not isinstance(result, InputRequiredToolResult):
                 break
-            asked = result.input_required
-            answers = await questions(entry, asked)
+            pending = result.input_required
+            answers = await questions(entry, pending)
             if answers is None:
                 break
             now = await self._current_entry(partial(self._access.admit, entry.name, suggest=False))
@@ -358,7 +358,11 @@ class Broker:
                     hint="Look up what it is now, then make the call again.",
                 )
             again = call_tool(
-                self._server, entry.name, dict(arguments), _version(entry.version), (answers, asked.request_state)
+                self._server,
+                entry.name,
+                dict(arguments),
+                _version(entry.version),
+                (answers, pending.request_state),
             )
             result = await self._timed(again, entry)
         return result

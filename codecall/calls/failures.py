@@ -211,8 +211,8 @@ class FailureTranslator:
             capabilities = _mapping(_mapping(data).get("requiredCapabilities"))
             kind = InputRequiredError if "elicitation" in capabilities else ToolCallError
             return self._error(entry, failure.error.message, kind, details=data, hint=_PERSON_HINT)
-        if (told := problems_from_text(failure.error.message, {}, entry.input_schema)) is not None:
-            return self.from_preflight(told, entry)
+        if (problems := problems_from_text(failure.error.message, {}, entry.input_schema)) is not None:
+            return self.from_preflight(problems, entry)
         return self._tool_error(entry, failure.error.message, _parse_own_error(_json_object(failure.error.message)))
 
     def from_component_error(

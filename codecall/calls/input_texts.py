@@ -50,16 +50,16 @@ def problems_from_text(text: str, arguments: Mapping[str, object], schema: dict[
     claim = _CLAIMS.match(text) if len(text) <= MAX_TEXT_CHARS else None
     if claim is None:
         return None
-    said = text[claim.end() :].strip()
+    claimed = text[claim.end() :].strip()
     known = {*arguments, *parameter_names(schema)}
-    found = _pydantic_problems(said, known, arguments, schema)
+    found = _pydantic_problems(claimed, known, arguments, schema)
     if found is None:
-        found = _zod_problems(said, None if claim[1] else known, schema)
+        found = _zod_problems(claimed, None if claim[1] else known, schema)
     if found or not claim[1]:
         return found
     # It names a value, or nothing: the schema says which field that is.
     fields = violation_problems(find_violations(arguments, schema), schema)
-    return fields or [make_problem([], said[:300] or "The server refused it", schema)]
+    return fields or [make_problem([], claimed[:300] or "The server refused it", schema)]
 
 
 def _pydantic_problems(

@@ -63,11 +63,11 @@ async def _repeats(text: str, values: Sequence[object]) -> bool:
         return True
     bounds = JsonBounds(_MAX_DEPTH, FEWEST_CONTAINERS + len(text) // BYTES_PER_CONTAINER)
     try:
-        said = await decode_json(text, bounds)
+        decoded = await decode_json(text, bounds)
     except (NotJsonError, TooManyContainersError):
         return False
     for value in values:
-        if await _is_equal(said, value):
+        if await _is_equal(decoded, value):
             return True
     return False
 

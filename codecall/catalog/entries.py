@@ -154,8 +154,8 @@ def tool_metadata(
         "examples": [dict(example) for example in examples],
     }
     # What is not given must not stand beside the same in its wire spelling.
-    given = {name: value for name, value in fields.items() if value is not None and value != []}
-    settings = ToolMetadata.read({**given, **wire_spelling}, where="tool_metadata")
+    criteria = {name: value for name, value in fields.items() if value is not None and value != []}
+    settings = ToolMetadata.read({**criteria, **wire_spelling}, where="tool_metadata")
     return {META_KEY: settings.model_dump(by_alias=True, exclude_defaults=True)}
 
 

@@ -249,8 +249,8 @@ async def wait_for_listings(gateway: Gateway, progress: ProgressLine | None = No
         gateway: The gateway, which is open.
         progress: Shows which servers have answered.
     """
-    asked = [name for name, provider in gateway.providers.items() if provider.is_missing]
-    waiting = {asyncio.create_task(gateway.providers[name].wait_until_listed()): name for name in asked}
+    missing = [name for name, provider in gateway.providers.items() if provider.is_missing]
+    waiting = {asyncio.create_task(gateway.providers[name].wait_until_listed()): name for name in missing}
     answered_at = time.monotonic()
     while waiting:
         late = [name for name in waiting.values() if not _is_waited_for(gateway.options.servers[name])]
@@ -263,7 +263,7 @@ async def wait_for_listings(gateway: Gateway, progress: ProgressLine | None = No
         for task in done:
             name = waiting.pop(task)
             if progress is not None:
-                progress.update(len(asked) - len(waiting), len(asked), name)
+                progress.update(len(missing) - len(waiting), len(missing), name)
 
 
 def _is_waited_for(server: AnyServer) -> bool:

@@ -97,19 +97,19 @@ def with_parameters(
     found = sorted(_in_starlark(script) if starlark else _in_agentscript(script), key=lambda each: each[:2])
     lines = _Lines(script, first_line)
     texts: dict[tuple[int, int], str] = {}
-    told: dict[str, ReplacedLiteral] = {}
+    replacements: dict[str, ReplacedLiteral] = {}
     for name, readings in wanted.items():
         reading, places = _places(name, readings, found)
         chosen = _chosen(name, reading, places, lines)
         texts |= {(each.start, each.end): name if starlark else f"codecallContext.{name}" for each in chosen}
         left = tuple(lines.place(each) for each in places if each not in chosen)
-        told[name] = ReplacedLiteral(reading.value, tuple(map(lines.place, chosen)), left)
+        replacements[name] = ReplacedLiteral(reading.value, tuple(map(lines.place, chosen)), left)
     parts, at = list[str](), 0
     for start, end in sorted(texts, key=lambda place: (place[0], -place[1])):
         if start >= at:  # else it is inside of one that is replaced
             parts += [script[at:start], texts[start, end]]
             at = end
-    return "".join([*parts, script[at:]]), told
+    return "".join([*parts, script[at:]]), replacements
 
 
 def _places(name: str, readings: Sequence[Reading], found: Sequence[Literal]) -> tuple[Reading, list[Literal]]:
@@ -118,11 +118,11 @@ def _places(name: str, readings: Sequence[Reading], found: Sequence[Literal]) ->
         canonical = _canonical(reading.value)
         if places := [literal for literal in found if _canonical(literal.value) == canonical]:
             return reading, places
-    shown = ", ".join(dict.fromkeys(_canonical(literal.value) for literal in found if literal.value != ""))
+    literals = ", ".join(dict.fromkeys(_canonical(literal.value) for literal in found if literal.value != ""))
     raise CodeCallError(
         f"--parameter {name}: the script has no literal {_canonical(readings[-1].value):.80}",
         code="USAGE",
-        hint=f"Its literals: {shown:.400}." if shown else "It has no literals.",
+        hint=f"Its literals: {literals:.400}." if literals else "It has no literals.",
     )
 
 
@@ -308,8 +308,8 @@ def _in_agentscript(script: str) -> Iterator[Literal]:
             if node.type == "UnaryExpression":
                 below = []  # 5 is no literal of its own in -5
         if node.type == "CallExpression":
-            given = [each for each in node.arguments if each.type == "ObjectExpression"]
-            members = (each for one in given for each in one.properties if each.type == "Property")
+            objects = [each for each in node.arguments if each.type == "ObjectExpression"]
+            members = (each for one in objects for each in one.properties if each.type == "Property")
             arguments |= {id(each.value): str(each.key.name or each.key.value) for each in members if not each.computed}
         if node.type == "Property" and not node.computed:
             below = [node.value]
@@ -362,8 +362,8 @@ def _in_starlark(script: str) -> Iterator[Literal]:
     arguments: dict[int, str] = {}
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         arguments |= {id(each.value): each.arg for each in call.keywords if each.arg is not None}
-        for given in (each for each in call.args if isinstance(each, ast.Dict)):
-            pairs = zip(given.keys, given.values, strict=True)
+        for dictionary in (each for each in call.args if isinstance(each, ast.Dict)):
+            pairs = zip(dictionary.keys, dictionary.values, strict=True)
             arguments |= {id(value): str(key.value) for key, value in pairs if isinstance(key, ast.Constant)}
     for node in ast.walk(tree):
         if isinstance(node, ast.UnaryOp) and isinstance(node.operand, ast.Constant):

@@ -72,8 +72,8 @@ async def promote_run(
     starlark = trace.language == "starlark"
     before, found, _ = (trace.script or "").partition(script)
     first_line = before.count("\n") + 1 if found else 1
-    script, told = with_parameters(script, literals, starlark=starlark, first_line=first_line)
-    params = {**context, **{key: each.value for key, each in told.items()}}
+    script, replacements = with_parameters(script, literals, starlark=starlark, first_line=first_line)
+    params = {**context, **{key: each.value for key, each in replacements.items()}}
     tools = tuple(dict.fromkeys(call.name for call in trace.calls))
     header = _header(name, description, params, trace.result.data, tools)
     text = f"{_commented(header, starlark=starlark)}{script.strip()}\n"
@@ -83,7 +83,7 @@ async def promote_run(
     suffix = ".star" if starlark else ".js"
     test = _test(trace, name, suffix, params, result.value)
     files = {f"{name}{suffix}": text, f"{name}.recording.json": recording, f"test_{_identifier(name)}.py": test}
-    return PromotedScript(files, tuple(params), tools, told)
+    return PromotedScript(files, tuple(params), tools, replacements)
 
 
 def _script_of(trace: Trace) -> str:
@@ -237,8 +237,8 @@ def _app_of(tool: str, script: str) -> str:
 def _recorded(call: TraceCall) -> RecordedCall:
     failed: dict[str, object] = {"code": call.code or ToolCallError.code, "message": "It failed"}
     error = None if call.outcome == "ok" else failed
-    given = cast("Mapping[str, object]", call.input.data or {})
-    return RecordedCall(cast("RequestKind", call.called), call.name, dict(given), call.result.data, error)
+    arguments = cast("Mapping[str, object]", call.input.data or {})
+    return RecordedCall(cast("RequestKind", call.called), call.name, dict(arguments), call.result.data, error)
 
 
 def _header(name: str, description: str, params: JsonObject, result: object, tools: tuple[str, ...]) -> JsonObject:
@@ -279,13 +279,13 @@ def _test(trace: Trace, name: str, suffix: str, params: JsonObject, value: objec
     """The test that replays a run."""
     preset = trace.preset if trace.preset in PRESET_NAMES and trace.preset != "secure" else None
     marker = f'import pytest\n\n\n@pytest.mark.codecall(preset="{preset}")\n' if preset is not None else ""
-    given = f"context=json.loads({_literal(params)})" if params else ""
+    context = f"context=json.loads({_literal(params)})" if params else ""
     return (
         f'"""The run {trace.run_id} of `{name}{suffix}`: the calls that it made, and its result."""\n\n'
         f"import json\n\n{marker or chr(10)}"
         f"def test_{_identifier(name)}(script, recording):\n"
         f'    recording("{name}.recording.json")\n'
-        f'    result = script("{name}{suffix}").run({given})\n'
+        f'    result = script("{name}{suffix}").run({context})\n'
         f"    assert result.value == json.loads({_literal(value)})\n"
     )
 

@@ -38,9 +38,9 @@ class _Choice(Prompt):
     def process_response(self, value: str) -> str:
         """See `Prompt`."""
         typed = value.strip().lower()
-        meant = _SHORT.get(typed, typed)
-        is_meant = value.strip() not in (self.choices or ()) and meant in (self.choices or ())
-        return super().process_response(meant if is_meant else value)
+        choice = _SHORT.get(typed, typed)
+        is_meant = value.strip() not in (self.choices or ()) and choice in (self.choices or ())
+        return super().process_response(choice if is_meant else value)
 
 
 class TerminalPerson:
@@ -151,10 +151,10 @@ class TerminalPerson:
 
     def _choose(self, question: str, choices: list[str], default: str | None) -> str:
         text = Text(escape_unprintable(question))
-        shown = [escape_unprintable(choice) for choice in choices]
+        labels = [escape_unprintable(choice) for choice in choices]
         if default is None:
-            return _Choice.ask(text, choices=shown, console=self._output.err)
-        return _Choice.ask(text, choices=shown, default=default, console=self._output.err)
+            return _Choice.ask(text, choices=labels, console=self._output.err)
+        return _Choice.ask(text, choices=labels, default=default, console=self._output.err)
 
 
 def explain_unasked(error: JsonObject, output: Output, person: TerminalPerson) -> JsonObject:

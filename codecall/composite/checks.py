@@ -266,14 +266,14 @@ def _check_steps(workflow: Workflow, findings: Findings, tools: Mapping[str, Kno
 
 def _left_out_with(workflow: Workflow, step: ToolStep, schema: JsonObject) -> Iterator[tuple[str, str]]:
     """Arguments that a tool requires and that are left out where a parameter is; each with that parameter."""
-    given = cast("JsonObject", workflow.parameters.get("properties") or {})
+    properties = cast("JsonObject", workflow.parameters.get("properties") or {})
     required = cast("Sequence[str]", workflow.parameters.get("required") or ())
     for name in cast("Sequence[str]", schema.get("required") or ()):
         template = step.arguments.get(name)
         field = only_field(template) if isinstance(template, str) else None
         if field is None or field[0] != "params" or len(field) != 2 or field[1] in required:
             continue
-        declared = given.get(field[1])
+        declared = properties.get(field[1])
         if not (isinstance(declared, dict) and "default" in declared):
             yield name, field[1]
 

@@ -46,10 +46,10 @@ class StepQuestions:
         if (gate := self._gate) is None:
             raise _unanswered(step, "nothing asks persons on this server", _HINT)
         identity = sha256(json.dumps([self._source, step.id, message]))
-        if (said := gate.notes.get(identity)) is not None:
-            return ElicitResult.model_validate_json(said)
-        shown = filled_in(step.message, message)
-        if (size := len(shown) + len(json.dumps(step.schema))) > MAX_SHOWN_CHARS:
+        if (stored := gate.notes.get(identity)) is not None:
+            return ElicitResult.model_validate_json(stored)
+        text = filled_in(step.message, message)
+        if (size := len(text) + len(json.dumps(step.schema))) > MAX_SHOWN_CHARS:
             raise WorkflowError(
                 f"The question of step '{step.id}' has {size:,} characters with its form; a person is shown at most "
                 f"{MAX_SHOWN_CHARS:,}",
@@ -57,7 +57,7 @@ class StepQuestions:
                 hint="Put single fields of other steps into its `message`, not whole outputs.",
             )
         try:
-            answer = await gate.questions.elicit(shown, step.schema, identity=identity, wait_s=step.timeout_s)
+            answer = await gate.questions.elicit(text, step.schema, identity=identity, wait_s=step.timeout_s)
         except TimeoutError:
             raise WorkflowError(
                 f"Nobody answered within {go_duration(step.timeout_s)}",

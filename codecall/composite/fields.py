@@ -74,8 +74,8 @@ class Fields:
         for key in self.data:
             if key not in known:
                 near = nearest(str(key), known) if isinstance(key, str) else []
-                meant = f" (did you mean {near[0]}?)" if near else ""
-                self.findings.add(self.at(str(key)[:80]), f"unknown key; known here: {', '.join(known)}{meant}")
+                suggestion = f" (did you mean {near[0]}?)" if near else ""
+                self.findings.add(self.at(str(key)[:80]), f"unknown key; known here: {', '.join(known)}{suggestion}")
 
     def tool_name(self) -> str | None:
         """The name of the tool that this is the definition of."""

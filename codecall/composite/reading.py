@@ -183,8 +183,8 @@ class _Reader:
         entries = cast("Mapping[str, object]", config)
         if not where and (unknown := [key for key in entries if key not in ("compositeTools", "compositeToolRefs")]):
             near = nearest(unknown[0], ("compositeTools", "compositeToolRefs"))
-            meant = f" (did you mean {near[0]}?)" if near else ""
-            self._problem(file, document, (unknown[0],), f"unknown key beside compositeTools{meant}")
+            suggestion = f" (did you mean {near[0]}?)" if near else ""
+            self._problem(file, document, (unknown[0],), f"unknown key beside compositeTools{suggestion}")
         tools, refs = entries.get("compositeTools"), entries.get("compositeToolRefs")
         if isinstance(tools, (list, tuple)):
             self._add_list(cast("Sequence[object]", tools), (*where, "compositeTools"), document, file)

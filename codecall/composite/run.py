@@ -364,8 +364,8 @@ async def _answered(step: ElicitationStep, answer: ElicitResult) -> StepOutcome:
     value: JsonObject = {"action": answer.action, "content": dict(answer.content or {})}
     if answer.action == "accept":
         if problems := await find_problems(value["content"], step.schema):
-            said = "; ".join(f"{problem['field']}: {problem['message']}" for problem in problems)
-            raise WorkflowError(f"The answer does not fit the question: {said}", code="INVALID_INPUT")
+            listed = "; ".join(f"{problem['field']}: {problem['message']}" for problem in problems)
+            raise WorkflowError(f"The answer does not fit the question: {listed}", code="INVALID_INPUT")
         return StepOutcome("completed", value)
     follows = step.on_decline if answer.action == "decline" else step.on_cancel
     if follows == "abort":

@@ -27,15 +27,15 @@ def listing_hint(names: Sequence[str], display: Callable[[str], str] = str) -> s
         names: what it may call.
         display: gives the form in which a message shows a name.
     """
-    shown: list[str] = []
+    named: list[str] = []
     size = 0
     for name in map(display, names):
         size += len(name) + 2
         if size > MAX_NAMED_CHARS:
             break
-        shown.append(name)
-    rest = f" and {len(names) - len(shown)} more" if len(shown) < len(names) else ""
-    listed = f" There are {', '.join(shown)}{rest}." if shown else ""
+        named.append(name)
+    rest = f" and {len(names) - len(named)} more" if len(named) < len(names) else ""
+    listed = f" There are {', '.join(named)}{rest}." if named else ""
     return f"Scripts do not look for tools; `Object.keys(tools)` gives their names.{listed}"
 
 

@@ -147,8 +147,8 @@ class RunExtractor:
     async def _answer(self, request: ExtractionRequest, prompt: str, max_tokens: int) -> str:
         if self._options.extractor is not None:
             try:
-                given: object = self._options.extractor(request)
-                return encode_json(await given if inspect.isawaitable(given) else given)
+                answer: object = self._options.extractor(request)
+                return encode_json(await answer if inspect.isawaitable(answer) else answer)
             except TimeoutError:
                 raise UnansweredError("the extractor of this server ran out of time") from None
             except Exception as failure:

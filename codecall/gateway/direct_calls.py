@@ -53,8 +53,8 @@ def read_rules(rules: Sequence[ApprovalRule]) -> list[ApprovalRule]:
     Raises:
         OptionsError: a variable is not set, or a condition is no JSON Schema.
     """
-    given = [rule.model_dump(exclude_none=True) for rule in rules]
-    read = resolve_values({"approvals": given}, where="")["approvals"]
+    plain_rules = [rule.model_dump(exclude_none=True) for rule in rules]
+    read = resolve_values({"approvals": plain_rules}, where="")["approvals"]
     resolved = [ApprovalRule.read(rule, where="approvals") for rule in cast("list[dict[str, object]]", read)]
     RuleSet(resolved)
     return resolved

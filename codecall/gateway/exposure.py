@@ -157,8 +157,8 @@ class GatewayPlugin(CodeCallPlugin):
         themselves = [tool for tool in tools if self.exposed.get(self._server_of(tool.name), mode) == "tools"]
         if not self._offered(self.meta_tools):
             return themselves
-        kept = {id(tool) for tool in themselves}
-        return [*await super().transform_tools([tool for tool in tools if id(tool) not in kept]), *themselves]
+        listed = {id(tool) for tool in themselves}
+        return [*await super().transform_tools([tool for tool in tools if id(tool) not in listed]), *themselves]
 
     @property
     def lists_meta_tools(self) -> bool:

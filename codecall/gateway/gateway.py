@@ -94,9 +94,9 @@ class Gateway:
         has_rules = service is not None and len(service.options.rules) > bool(asked)
         for name, mode in self._exposed.items():
             if mode == "meta_tools" and (self._plugin is None or not self._plugin.may_list_own):
-                given = 'expose: "meta_tools"' if enabled[name].code_mode is None else "code_mode: true"
+                option = 'expose: "meta_tools"' if enabled[name].code_mode is None else "code_mode: true"
                 raise OptionsError(
-                    f'servers.{name}.{given} needs CodeCall\'s four tools, and expose.mode is "never"',
+                    f'servers.{name}.{option} needs CodeCall\'s four tools, and expose.mode is "never"',
                     hint='Leave one of them out; with expose.mode "auto" the tools of other servers may be listed too.',
                 )
         self._notifier = ListChangedNotifier()
@@ -306,8 +306,8 @@ class Gateway:
             folder = self._approvals_folder
             options["approvals"] = with_server_rules(options.get("approvals"), own_rules, asked, folder)
         if paths:
-            given = next((options.pop(key) for key in _COMPOSITES if key in options), ())
-            options["composite_tools"] = [*cast("Sequence[object]", given), *paths]
+            sources = next((options.pop(key) for key in _COMPOSITES if key in options), ())
+            options["composite_tools"] = [*cast("Sequence[object]", sources), *paths]
         plugin = GatewayPlugin.init(options)
         plugin.exposure_policy = self._exposure_policy
         return plugin
@@ -324,8 +324,8 @@ class Gateway:
             if server.tools_to_execute is None and server.tools_to_auto_execute is None:
                 continue
             if options is None or any(rule.name == name for rule in options.servers):
-                said = "needs [tool_files]" if options is None else "is in tool_files.servers, too"
-                raise OptionsError(f"servers.{name}: tools_to_execute or tools_to_auto_execute {said}")
+                reason = "needs [tool_files]" if options is None else "is in tool_files.servers, too"
+                raise OptionsError(f"servers.{name}: tools_to_execute or tools_to_auto_execute {reason}")
             execute = ("*",) if server.tools_to_execute is None else server.tools_to_execute
             rules.append(
                 ToolFileServer(name=name, tools_to_execute=execute, tools_to_auto_execute=server.tools_to_auto_execute)

@@ -111,8 +111,8 @@ class RuleWarnings:
                 near.append(unmatched.near if len(servers) == 1 else f"{name}_{unmatched.near}")
         rule, pattern = named
         whose = servers[0] if len(servers) == 1 else "any server"
-        meant = f"; did you mean {display_name(near[0])!r}?" if near else ""
-        return f"access.{rule}: {display_name(pattern)!r} matches no tool of {whose}{meant}"
+        suggestion = f"; did you mean {display_name(near[0])!r}?" if near else ""
+        return f"access.{rule}: {display_name(pattern)!r} matches no tool of {whose}{suggestion}"
 
 
 def _named(access: AccessOptions) -> Iterator[_Named]:

@@ -241,8 +241,8 @@ def _yaml(file: Path, text: str) -> list[Document]:
         if mark is not None and mark.line >= len(text.splitlines()) and failure.context_mark is not None:
             mark = failure.context_mark  # what is never closed, and not the end of the file
         where = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
-        said = ", ".join(filter(None, map(_yaml_problem, (failure.context or "", failure.problem or ""))))
-        raise OptionsError(f"{file}: not YAML{where}: {said}" if said else f"{file}: not YAML{where}") from None
+        problems = ", ".join(filter(None, map(_yaml_problem, (failure.context or "", failure.problem or ""))))
+        raise OptionsError(f"{file}: not YAML{where}: {problems}" if problems else f"{file}: not YAML{where}") from None
     except (yaml.YAMLError, ValueError):
         raise OptionsError(f"{file}: not YAML") from None
     raise OptionsError(f"{file}: is nested too deeply, or refers to itself too often")

@@ -166,18 +166,18 @@ def _explain(model: type[BaseModel], failure: PydanticValidationError) -> str:
     missing = [str(item["loc"][0]) for item in items if item["type"] == "missing" and len(item["loc"]) == 1]
     unknown = [str(item["loc"][0]) for item in items if item["type"] == "extra_forbidden" and len(item["loc"]) == 1]
     # With one of each there is nothing else that it can mean.
-    meant = missing[0] if len(missing) == len(unknown) == 1 else None
+    suggestion = missing[0] if len(missing) == len(unknown) == 1 else None
     for item in items:
         # An argument is what it is called; only below it are there unions, whose tags no caller has written.
         path = ".".join([str(item["loc"][0]), *(str(part) for part in item["loc"][1:] if part not in UNION_TAGS)])
         if item["type"] == "extra_forbidden":
-            hint = f"; did you mean {meant}?" if meant and [path] == unknown else ""
+            hint = f"; did you mean {suggestion}?" if suggestion and [path] == unknown else ""
             lines.append(f"{path}: unknown argument{hint}")
-        elif path != meant:
-            said = _JSON_TYPES.get(item["type"]) or _in_json_words(item["msg"])
-            lines.append(f"{path}: {said}")
+        elif path != suggestion:
+            problem = _JSON_TYPES.get(item["type"]) or _in_json_words(item["msg"])
+            lines.append(f"{path}: {problem}")
     text = "; ".join(lines[:10]) + (f"; and {len(lines) - 10} more" if len(lines) > 10 else "")
-    if unknown and meant is None:
+    if unknown and suggestion is None:
         text += f"; known: {', '.join(field.alias or name for name, field in model.model_fields.items())}"
     return text
 

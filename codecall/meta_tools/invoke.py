@@ -179,11 +179,11 @@ async def _keep(place: ResultPlace, text: str, tool: str) -> ToolResult:
     Raises:
         CodeCallError: it can neither be kept nor be in an answer.
     """
-    kept = await place.keep(text, utf8_length(text))
-    if not isinstance(kept, str):
-        return tool_result(invoke_large(kept))
+    stored = await place.keep(text, utf8_length(text))
+    if not isinstance(stored, str):
+        return tool_result(invoke_large(stored))
     value, _ = await _decode(text, tool)
-    return tool_result(invoke_ok(value, [kept]))
+    return tool_result(invoke_ok(value, [stored]))
 
 
 async def _well_formed(text: str) -> str:

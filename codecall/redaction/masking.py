@@ -110,10 +110,10 @@ class Masker:
             for key, item in mapping.items():
                 below = f"{path}.{key}" if _PLAIN_KEY.fullmatch(key) else f"{path}[{key!r}]"
                 is_secret = self._is_secret(key) or (named and key == "value")
-                shown = visit(key, path, False)
-                while shown in walked or (shown != key and shown in mapping):
-                    shown += "+"  # no key may hide another, not even one that is written like a mark
-                walked[shown] = self._walk(item, below, visit, secret=is_secret, under=under)
+                masked_key = visit(key, path, False)
+                while masked_key in walked or (masked_key != key and masked_key in mapping):
+                    masked_key += "+"  # no key may hide another, not even one that is written like a mark
+                walked[masked_key] = self._walk(item, below, visit, secret=is_secret, under=under)
             return walked
         return value
 

@@ -35,8 +35,10 @@ class ReadingSyntax:
 
     def call(self, handle: str, **parts: int | str | None) -> str:
         """The call that reads all of a result, or the parts that are not None."""
-        given = {self.start if name == "start" else name: value for name, value in parts.items() if value is not None}
-        texts = [self.part.format(name, msgspec.json.encode(value).decode()) for name, value in given.items()]
+        arguments = {
+            self.start if name == "start" else name: value for name, value in parts.items() if value is not None
+        }
+        texts = [self.part.format(name, msgspec.json.encode(value).decode()) for name, value in arguments.items()]
         return f"{self.function}('{handle}'{self.parts.format(', '.join(texts)) if texts else ''})"
 
     def value(self, handle: str, **parts: int | str | None) -> str:

@@ -118,14 +118,14 @@ def server_terms(
         results: whether it has `get_result`, where no server is called so.
     """
     used = words(script)
-    meant = lower_case_names(servers) | {name: name for name in servers}
-    names = sorted(used & meant.keys())
-    tools = [(name, tool) for name in names for tool in servers[meant[name]]]
+    server_names = lower_case_names(servers) | {name: name for name in servers}
+    names = sorted(used & server_names.keys())
+    tools = [(name, tool) for name in names for tool in servers[server_names[name]]]
     # Those that the script may reach by computed names come last, of whatever server they are.
     tools.sort(key=lambda found: found[1] not in used and found[1].lower() not in used)
     found = {name: wire.ServerTools(name, []) for name in names}
     for name, tool in tools[:MAX_FUNCTIONS]:
-        found[name].tools.append(_function_of(name, tool, servers[meant[name]][tool]))
+        found[name].tools.append(_function_of(name, tool, servers[server_names[name]][tool]))
     return wire.StarlarkTerms(
         servers=list(found.values()),
         value=value,

@@ -64,9 +64,9 @@ def located_problems(
     problems: list[Problem] = []
     whole: dict[tuple[str, ...], Problem] = {}
     left_out = 0
-    for location, said in errors:
+    for location, text in errors:
         place = locator.place(location)
-        message = _PYTHON_OBJECT.sub("an object", said)
+        message = _PYTHON_OBJECT.sub("an object", text)
         if place.is_whole and (first := whole.get(place.path)) is not None:
             first["message"] += f", or {message.removeprefix(_SHOULD)}"
         elif len(problems) == MAX_FIELDS:
@@ -79,10 +79,10 @@ def located_problems(
 
 
 def _problem(place: _Place, message: str, schema: JsonObject) -> Problem:
-    if (told := _TAG.match(message)) is not None:
-        said = "Field required" if told[1].startswith("Unable") else "Not one of the allowed values"
-        known = [tag for one in alternatives(place.schema, schema) for tag in _tags(one, told[2])]
-        return make_problem([*place.path, told[2]], said, schema, {"enum": known})
+    if (match := _TAG.match(message)) is not None:
+        text = "Field required" if match[1].startswith("Unable") else "Not one of the allowed values"
+        known = [tag for one in alternatives(place.schema, schema) for tag in _tags(one, match[2])]
+        return make_problem([*place.path, match[2]], text, schema, {"enum": known})
     if place.alternative and not place.is_whole:
         message += f" {place.alternative}"
     return make_problem(place.path, message, schema, place.schema)

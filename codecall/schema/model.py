@@ -87,8 +87,8 @@ class SchemaNode:
     @property
     def kind(self) -> str:
         """The JSON type, the first that is not null; guessed from other keywords; empty when anything goes."""
-        given = self.body.get("type")
-        kinds = cast(Sequence[object], given) if isinstance(given, list) else [given]
+        declared = self.body.get("type")
+        kinds = cast(Sequence[object], declared) if isinstance(declared, list) else [declared]
         for kind in kinds:
             if isinstance(kind, str) and kind != "null":
                 return kind

@@ -75,8 +75,8 @@ def shallow_problems(arguments: Mapping[str, object], schema: JsonObject) -> lis
 
 def invalid_input_message(name: str, problems: Sequence[Problem], schema: JsonObject) -> str:
     """The message of INVALID_INPUT: each bad field, then the valid parameters."""
-    said = "; ".join(_sentence(problem) for problem in problems) or "the tool refused it"
-    return f"Invalid input for '{name}': {said}{'' if said.endswith('?') else '.'} {describe_parameters(schema)}"
+    listed = "; ".join(_sentence(problem) for problem in problems) or "the tool refused it"
+    return f"Invalid input for '{name}': {listed}{'' if listed.endswith('?') else '.'} {describe_parameters(schema)}"
 
 
 def describe_parameters(schema: JsonObject) -> str:
@@ -90,9 +90,9 @@ def describe_parameters(schema: JsonObject) -> str:
     for name in list(properties)[:MAX_PARAMETERS]:
         field = resolve(_object(properties[name]), schema)
         choices = _choices(field, schema)
-        said = _join_values(choices, " | ") if choices else " | ".join(_types(field, schema))
+        types = _join_values(choices, " | ") if choices else " | ".join(_types(field, schema))
         mark = "*" if name in needed else ""
-        listed.append(f"{name}{mark} ({said})" if said else f"{name}{mark}")
+        listed.append(f"{name}{mark} ({types})" if types else f"{name}{mark}")
     rest = len(properties) - len(listed)
     more = f" and {rest} more" if rest > 0 else ""
     return f"Valid parameters (* = required): {', '.join(listed)}{more}."
@@ -105,8 +105,8 @@ def parameter_names(schema: JsonObject) -> list[str]:
 
 def _sentence(problem: Problem) -> str:
     expected = problem.get("expected")
-    said = f"{problem['field']}: {problem['message']}"
-    return f"{said} (expected {expected})" if expected else said
+    line = f"{problem['field']}: {problem['message']}"
+    return f"{line} (expected {expected})" if expected else line
 
 
 def add_overflow_note(problems: list[Problem], total: int) -> list[Problem]:
@@ -195,14 +195,14 @@ def _form(field: JsonObject, schema: JsonObject) -> str:
     required = field.get("required")
     needed = cast("list[object]", required) if isinstance(required, list) else []
     choices = {name: _choices(each, schema)[: MAX_FORM_CHOICES + 1] for name, each in properties.items()}
-    told = {name: values for name, values in choices.items() if 0 < len(values) <= MAX_FORM_CHOICES}
-    said: list[str] = []
-    for name in sorted(properties, key=lambda name: (name not in told, name not in needed))[:MAX_FORM_MEMBERS]:
-        values = f": {_join_values(told[name], ' | ')}" if name in told else ""
-        said.append(f"{name}{'' if name in needed else '?'}{values}")
-    if len(properties) > len(said):
-        said.append(f"… {len(properties) - len(said)} more")
-    return f"{{{', '.join(said)}}}"
+    short_choices = {name: values for name, values in choices.items() if 0 < len(values) <= MAX_FORM_CHOICES}
+    lines: list[str] = []
+    for name in sorted(properties, key=lambda name: (name not in short_choices, name not in needed))[:MAX_FORM_MEMBERS]:
+        values = f": {_join_values(short_choices[name], ' | ')}" if name in short_choices else ""
+        lines.append(f"{name}{'' if name in needed else '?'}{values}")
+    if len(properties) > len(lines):
+        lines.append(f"… {len(properties) - len(lines)} more")
+    return f"{{{', '.join(lines)}}}"
 
 
 _FORMATS: Final[Mapping[object, str]] = {
@@ -247,10 +247,10 @@ def alternatives(field: JsonObject | None, schema: JsonObject) -> list[JsonObjec
 
 
 def _join_values(choices: Sequence[object], between: str) -> str:
-    said = [_value(choice)[:MAX_CHOICE_CHARS] for choice in choices[:MAX_CHOICES]]
+    values = [_value(choice)[:MAX_CHOICE_CHARS] for choice in choices[:MAX_CHOICES]]
     if len(choices) > MAX_CHOICES:
-        said.append(f"… {len(choices) - MAX_CHOICES} more")
-    return between.join(said)
+        values.append(f"… {len(choices) - MAX_CHOICES} more")
+    return between.join(values)
 
 
 def _value(choice: object) -> str:

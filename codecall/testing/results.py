@@ -101,8 +101,8 @@ class ScriptResult:
             """Raise an error that names the property that is meant; `AttributeError`, as Python does."""
             known = [each for each in dir(type(self)) if not each.startswith("_")]
             near = _OTHER_NAMES.get(name) or next(iter(nearest(name, known)), None)
-            meant = f"; it is `.{near}`" if near else ""
-            raise AttributeError(f"a ScriptResult has no `.{name}`{meant}", name=name, obj=None)
+            suggestion = f"; it is `.{near}`" if near else ""
+            raise AttributeError(f"a ScriptResult has no `.{name}`{suggestion}", name=name, obj=None)
 
     @property
     def error(self) -> CodeCallError | None:

@@ -98,7 +98,7 @@ def _box(step: GraphStep, status: str) -> Iterator[str]:
     mood = {"completed": "good", "failed": "bad"}.get(status, "quiet")
     x, y = _left(step), _top(step)
     # No markup: an element of HTML would end the picture.
-    shown = [escape_attribute(truncate(text, _MAX_LABEL)) for text in (step.id, step.about, status)]
+    labels = [escape_attribute(truncate(text, _MAX_LABEL)) for text in (step.id, step.about, status)]
     yield f'<g class="step {mood}"><rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6"/>'
-    yield f'<text class="name" x="{x + 10}" y="{y + 19}">{shown[0]}</text>'
-    yield f'<text x="{x + 10}" y="{y + 36}">{shown[1]} · {shown[2]}</text></g>'
+    yield f'<text class="name" x="{x + 10}" y="{y + 19}">{labels[0]}</text>'
+    yield f'<text x="{x + 10}" y="{y + 36}">{labels[1]} · {labels[2]}</text></g>'

@@ -250,8 +250,8 @@ class CallGate(RunObserver):
         requests = [group.request(self._identity.caller, self._identity.run_id) for group in groups]
         self._decisions.open = {id(request): request for request in requests}
         try:
-            asked = channel.elicit(text, planned_calls.form(groups))
-            allowed = await self.questions.ask(requests[0], asked, partial(planned_calls.read_form, groups=groups))
+            question = channel.elicit(text, planned_calls.form(groups))
+            allowed = await self.questions.ask(requests[0], question, partial(planned_calls.read_form, groups=groups))
         finally:
             self._decisions.open.clear()
         if allowed is None:

@@ -171,8 +171,8 @@ class RunQuestions:
         if self._asked >= self._service.options.max_questions:
             raise self._decisions.required(request, str(self._too_many()), hint=TOO_MANY_HINT)
         identity = call_identity(request.tool, request.digest) + key.version[:32]
-        asked = self.channel.elicit(request.question, form_for(request), identity)
-        decision = await self.ask(request, asked, partial(read_answer, request=request))
+        answer = self.channel.elicit(request.question, form_for(request), identity)
+        decision = await self.ask(request, answer, partial(read_answer, request=request))
         if decision is None:
             raise self._decisions.denied(request, "client", "the answer was none of those offered")
         return decision

@@ -217,9 +217,9 @@ def _given(stub: ToolStub, known: Sequence[Parameter], others: Sequence[Paramete
         name: _literal(values[name]) if name in values and not _is_any_text(schema.properties.get(name)) else '"..."'
         for name in names
     }
-    given = [f"{each.name}={texts[each.name]}" for each in known if each.required]
+    required = [f"{each.name}={texts[each.name]}" for each in known if each.required]
     needed = [f"{string_literal(each.name)}: {texts[each.name]}" for each in others if each.required]
-    return ", ".join([*given, f"**{{{', '.join(needed)}}}"] if needed else given)
+    return ", ".join([*required, f"**{{{', '.join(needed)}}}"] if needed else required)
 
 
 def _is_any_text(schema: SchemaNode | None) -> bool:

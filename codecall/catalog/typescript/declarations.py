@@ -84,9 +84,9 @@ def declarations(entries: Sequence[tuple[CatalogEntry, JsonObject | None]], *, b
     of them have in common stands in `types`, once."""
     if len(entries) == 1:
         return Declarations("", [declaration(entries[0][0], observed=entries[0][1], brief=brief)])
-    shown = [_fitting(entry, observed, brief)[0] for entry, observed in entries]
+    declared = [_fitting(entry, observed, brief)[0] for entry, observed in entries]
     pool = TypePool()
-    types, texts = _print(shown, pool, TypeNames(pool))
+    types, texts = _print(declared, pool, TypeNames(pool))
     return Declarations("\n".join(types), texts)
 
 

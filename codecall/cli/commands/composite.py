@@ -259,8 +259,8 @@ def _find(read: ReadDefinitions, name: str) -> Definition:
         if tool.name == name:
             return tool
     if name in read.invalid:
-        said = "; ".join(str(finding) for finding in read.findings if finding.tool == name)
-        raise CodeCallError(f"The definition of {name} is wrong: {said}", code="USAGE")
+        problems = "; ".join(str(finding) for finding in read.findings if finding.tool == name)
+        raise CodeCallError(f"The definition of {name} is wrong: {problems}", code="USAGE")
     near = nearest(name, [tool.name for tool in read.tools])
     hint = f"Did you mean {near[0]}?" if near else "`codecall composite list` shows those that there are."
     raise CodeCallError(f"There is no composite tool {name!r:.80}", code="NOT_FOUND", hint=hint)

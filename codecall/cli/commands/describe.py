@@ -36,7 +36,7 @@ async def describe(
         options = gateway_options(server_args, output)
         async with open_gateway(options, needed=servers_of(names, options.servers)) as gateway:
             result = await gateway.call("describe", arguments)
-            asked = gateway.asked_tools()
+            ask_first = gateway.asked_tools()
     if as_json:
         output.document(result)
     else:
@@ -45,7 +45,7 @@ async def describe(
         for number, tool in enumerate(result["tools"]):
             if number or result.get("types"):
                 output.text("")
-            _print_tool(output, tool, is_asked=tool["name"] in asked)
+            _print_tool(output, tool, is_asked=tool["name"] in ask_first)
         for name in result["notFound"]:
             near = result.get("suggestions", {}).get(name)
             suggestion = f"; did you mean {' or '.join(near)}?" if near else ""

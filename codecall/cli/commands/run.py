@@ -85,8 +85,8 @@ async def run(
             person=person,
             needed=needed_servers([(text, source.language)], options),
         ) as gateway:
-            given = {name: value for name, value in arguments.items() if value or name == "script"}
-            envelope, blocks = await gateway.call_with_content("execute", given, console)
+            sent = {name: value for name, value in arguments.items() if value or name == "script"}
+            envelope, blocks = await gateway.call_with_content("execute", sent, console)
             # A person gets a preview: nobody reads megabytes on a terminal.
             large_result = None if output.rich else await _read_large_result(gateway, envelope)
         console.print_rest(envelope.get("logs", ()))
@@ -95,12 +95,12 @@ async def run(
     calls = call_rows(run_trace) if run_trace is not None else []
     run_trace = run_trace and replace(run_trace, name=Path(source.name).name)
     page_error = await _write_page(run_trace, trace) if trace is not None and run_trace is not None else None
-    shown = await _write_content(blocks, content)
+    written = await _write_content(blocks, content)
     if as_json:
         body = {key: value for key, value in envelope.items() if key != "largeResult"}
         body |= {"result": json.loads(large_result)} if large_result else {}
         body |= {"trace": str(trace) if page_error is None else page_error.as_dict()} if trace is not None else {}
-        output.document({**body, "timeline": calls, **({"content": shown} if shown else {})})
+        output.document({**body, "timeline": calls, **({"content": written} if written else {})})
     else:
         _print_result(output, source.name, text, envelope, large_result, dry_run=dry_run)
         if calls and output.err.is_terminal:
@@ -108,14 +108,14 @@ async def run(
 
             duration_ms = (run_trace.duration_ms if run_trace is not None else None) or 0.0
             output.err.print(timeline(calls, duration_ms, output.err.width), soft_wrap=True)
-        _print_notes(output, shown, content, trace if page_error is None else None)
+        _print_notes(output, written, content, trace if page_error is None else None)
         if page_error is not None:
             output.failure(page_error)
     if "error" in envelope:
         return exits.exit_for(envelope["error"]["code"])
     if dry_run and not envelope["result"]["valid"]:
         return exits.FAILED
-    return exits.exit_for("CANNOT_WRITE" if page_error or any("error" in block for block in shown) else None)
+    return exits.exit_for("CANNOT_WRITE" if page_error or any("error" in block for block in written) else None)
 
 
 async def _read(script: str, language: Language | None) -> tuple[ScriptSource, str]:

@@ -52,13 +52,13 @@ async def search(
         needed = servers_of(app, options.servers) if app else None
         async with open_gateway(options, needed=needed) as gateway:
             result = await gateway.call("search", arguments)
-            asked = gateway.asked_tools()
+            ask_first = gateway.asked_tools()
             failures = listing_failures(gateway.gateway)
             advice = [failure_advice(gateway.gateway, name, failure) for name, failure in failures.items()]
     if as_json:
         output.document(result)
     else:
-        _print_hits(output, result, asked, overview=not any(query.strip() for query in queries))
+        _print_hits(output, result, ask_first, overview=not any(query.strip() for query in queries))
         for text in advice:
             output.note(f"hint: {text}")
     return exits.OK if result["tools"] else exits.FAILED

@@ -83,8 +83,8 @@ def serve(
     if traces is not None or records is not None:
         options = _with_records(options, traces, records)
     if options.serve.transport == "stdio" and (unused := [word for word in ("host", "port") if reached[word]]):
-        said = " and ".join(f"--{word}" for word in unused)
-        output.warn(f"warning: {said}: not used over stdio; --transport http listens there")
+        flags = " and ".join(f"--{word}" for word in unused)
+        output.warn(f"warning: {flags}: not used over stdio; --transport http listens there")
     from codecall.gateway.serve.serve import serve
 
     return serve(options, insecure=insecure, watch=watch, log_level=log_level.upper())
@@ -96,8 +96,8 @@ def _changed(
     """The options with what the command line says instead."""
     from codecall.gateway.config.options import ExposeOptions, ServeOptions
 
-    given = {name: value for name, value in reached.items() if value is not None}
-    serve = ServeOptions.read({**options.serve.model_dump(), **given}, where="serve")
+    overrides = {name: value for name, value in reached.items() if value is not None}
+    serve = ServeOptions.read({**options.serve.model_dump(), **overrides}, where="serve")
     changed: dict[str, object] = {"serve": serve}
     if expose is not None:
         changed["expose"] = ExposeOptions.read({**options.expose.model_dump(), "mode": expose}, where="expose")
@@ -137,9 +137,9 @@ def _with_records(options: GatewayOptions, traces: Path | None, records: Path | 
     except OSError as failure:
         raise CodeCallError(f"Cannot write to {folder}: {failure.strerror}", code="CANNOT_WRITE") from None
     audit = cast("Mapping[str, object]", options.codecall.get("audit") or {})
-    shown = {"sinks": sinks, "include_arguments": True, "include_results": True}
-    kept = {name: value for name, value in audit.items() if name not in _SHOWN_IN_RECORDS}
-    return options.model_copy(update={"codecall": {**options.codecall, "audit": {**kept, **shown}}})
+    recording = {"sinks": sinks, "include_arguments": True, "include_results": True}
+    configured = {name: value for name, value in audit.items() if name not in _SHOWN_IN_RECORDS}
+    return options.model_copy(update={"codecall": {**options.codecall, "audit": {**configured, **recording}}})
 
 
 _MAX_RECORDS: Final = 256 * 1024 * 1024

@@ -44,10 +44,10 @@ class ScriptFileTool(CompositeTool):
     def annotated(self, called: list[ToolAnnotations | None]) -> ScriptFileTool:
         """See `CompositeTool.annotated`; what the header says comes first."""
         derived = super().annotated(called).annotations or ToolAnnotations()
-        said = ToolAnnotations.model_validate(
+        annotations = ToolAnnotations.model_validate(
             {**derived.model_dump(by_alias=True, exclude_none=True), **self.script.annotations}
         )
-        return self if said == self.annotations else self.model_copy(update={"annotations": said})
+        return self if annotations == self.annotations else self.model_copy(update={"annotations": annotations})
 
     async def perform(self, runtime: Runtime, params: JsonObject, resume_from: str | None) -> ToolResult:
         """See `CompositeTool.perform`."""
@@ -99,9 +99,9 @@ class ScriptFileTool(CompositeTool):
             return result
         if not (problems := await find_problems(result.value, schema)):
             return result
-        said = "; ".join(": ".join(filter(None, (problem["field"], problem["message"]))) for problem in problems)
+        listed = "; ".join(": ".join(filter(None, (problem["field"], problem["message"]))) for problem in problems)
         error = WorkflowError(
-            f"The result is not what `output` of the tool says: {said}",
+            f"The result is not what `output` of the tool says: {listed}",
             hint="The script or its `output` has to change; the operator can do that.",
         )
         return replace(result, status=error.status, value=None, error=error)

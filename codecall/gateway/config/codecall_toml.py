@@ -116,8 +116,8 @@ def _with_paths(values: dict[str, object], folder: Path) -> dict[str, object]:
     paths = values.get("paths")
     if not isinstance(paths, (list, tuple)):
         return values
-    given = cast("Sequence[object]", paths)
-    return {**values, "paths": tuple(str(folder / path) if isinstance(path, str) else path for path in given)}
+    items = cast("Sequence[object]", paths)
+    return {**values, "paths": tuple(str(folder / path) if isinstance(path, str) else path for path in items)}
 
 
 def parse_server(entry: object, where: str, folder: Path) -> AnyServer:

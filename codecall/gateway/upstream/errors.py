@@ -139,8 +139,8 @@ def error_text(error: ServerError) -> str:
 
 def last_words(stderr: Sequence[str]) -> str:
     """The last of these lines as the end of a sentence, for the operator alone; empty where there is none."""
-    said = next((line.strip() for line in reversed(stderr) if line.strip()), "")
-    return f"; it wrote last: {display_name(said)}" if said else ""
+    last_line = next((line.strip() for line in reversed(stderr) if line.strip()), "")
+    return f"; it wrote last: {display_name(last_line)}" if last_line else ""
 
 
 def describe_exit(code: int | None) -> str:

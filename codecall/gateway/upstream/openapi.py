@@ -301,9 +301,9 @@ class _ParameterChecks(Middleware):
         self._configured[tool.name] = configured
         if configured:
             properties, required = tool.parameters.get("properties", {}), tool.parameters.get("required", [])
-            kept = {name: schema for name, schema in properties.items() if name not in configured}
-            asked = [name for name in required if name not in configured]
-            tool.parameters = {**tool.parameters, "properties": kept, "required": asked}
+            remaining = {name: schema for name, schema in properties.items() if name not in configured}
+            required_names = [name for name in required if name not in configured]
+            tool.parameters = {**tool.parameters, "properties": remaining, "required": required_names}
 
     async def on_call_tool(
         self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[CallToolRequestParams, Any]

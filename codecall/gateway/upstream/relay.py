@@ -161,10 +161,10 @@ class InFlightCall:
         Raises:
             MCPError: the client refused, the call ended before it answered, or the server asks too often.
         """
-        if (asked := self._asked + 1) > MAX_QUESTIONS:
+        if (count := self._asked + 1) > MAX_QUESTIONS:
             question.close()
             raise _refusal(f"the server has asked {MAX_QUESTIONS} times in this call")
-        self._asked = asked
+        self._asked = count
         self._open_questions += 1
         self.scope.deadline = math.inf
         task = self._start_task(question)
@@ -418,11 +418,11 @@ async def _ask_client(context: Context, server: str, request: mcp_types.InputReq
     modern = context.session.protocol_version in MODERN_PROTOCOL_VERSIONS
     if (ask := ASK_CLIENT.get()) is not None:
         try:
-            given = await ask(request)
+            reply = await ask(request)
         except InputRequiredError as refused:
             raise _refusal(refused.message) from None
-        if isinstance(given, answer):
-            return given
+        if isinstance(reply, answer):
+            return reply
         if not modern:
             raise _refusal(f"the client cannot be asked for {what}: it does not offer it, or has not answered")
     if modern:

@@ -51,14 +51,14 @@ def find_file(name: str, servers: Mapping[str, ToolServer], *, by_tool: bool) ->
     Raises:
         NotFoundError: there is none, or several may be meant.
     """
-    shown = display_name(name)
+    displayed = display_name(name)
     path = name.strip()
     if len(path) > MAX_NAME:
         raise NotFoundError(f"No file has a name of {len(path)} characters.")
     parts = path.split("/")
     if not path or "\\" in path or "\0" in path or any(part in ("", ".", "..") for part in parts):
         raise NotFoundError(
-            f"'{shown}' is no name of a file: a name is what listToolFiles shows, such as servers/x{SUFFIX}."
+            f"'{displayed}' is no name of a file: a name is what listToolFiles shows, such as servers/x{SUFFIX}."
         )
     if parts[0].casefold() == FOLDER and len(parts) > 1:
         parts = parts[1:]
@@ -66,7 +66,7 @@ def find_file(name: str, servers: Mapping[str, ToolServer], *, by_tool: bool) ->
         parts[-1] = parts[-1][: -len(SUFFIX)]
     if len(parts) > 2:
         raise NotFoundError(
-            f"No file '{shown}': files are {FOLDER}/<server>{SUFFIX} or {FOLDER}/<server>/<tool>{SUFFIX}."
+            f"No file '{displayed}': files are {FOLDER}/<server>{SUFFIX} or {FOLDER}/<server>/<tool>{SUFFIX}."
         )
     files = (
         [f"{FOLDER}/{server.key}/{function}{SUFFIX}" for server in servers.values() for function in server.tools]
@@ -77,7 +77,7 @@ def find_file(name: str, servers: Mapping[str, ToolServer], *, by_tool: bool) ->
         parts[0],
         [((each.key, each.name), f"{FOLDER}/{each.key}{SUFFIX}", each) for each in servers.values()],
         missing=f"No server found matching '{display_name(parts[0])}'. Available virtual files are:",
-        several=f"Multiple servers match filename '{shown}':",
+        several=f"Multiple servers match filename '{displayed}':",
         shown=files,
     )
     return Found(server, find_tool(server, parts[1], as_files=True) if len(parts) > 1 else None)

@@ -90,8 +90,8 @@ def _table(entry: object, name: str) -> Mapping[str, object]:
 
 def _renamed(values: Mapping[str, object], names: Mapping[str, str], where: str) -> dict[str, object]:
     renamed: dict[str, object] = {}
-    for given, value in values.items():
-        name = names.get(to_snake(given), to_snake(given))
+    for key, value in values.items():
+        name = names.get(to_snake(key), to_snake(key))
         if name in renamed:
             raise OptionsError(f"{where}.{name}: given twice")
         renamed[name] = value

@@ -432,11 +432,11 @@ class CallLog:
 
     def _named(self, call: CallRecord) -> str:
         """Which of the calls it is that failed."""
-        shown = call.input
+        input_text = call.input
         if call.input_chars > MAX_INPUT_SHOWN:
             # Whole members only: what is masked in a hint would not be known by its beginning.
-            shown = f"{shown[:MAX_INPUT_SHOWN].rpartition(',')[0] or '{'}…"
-        return f"It was call {call.number} of {len(self.calls)}{f', with {shown}' if call.input != '{}' else ''}."
+            input_text = f"{input_text[:MAX_INPUT_SHOWN].rpartition(',')[0] or '{'}…"
+        return f"It was call {call.number} of {len(self.calls)}{f', with {input_text}' if call.input != '{}' else ''}."
 
 
 def _place(call: CallRecord) -> tuple[int, Location | None]:

@@ -200,11 +200,11 @@ class ScriptRun:
         if raw is None or result.error is not None:
             return result
         try:
-            kept = await self._place.keep(raw.text, raw.size)
-            if not isinstance(kept, str):
-                return replace(result, large=kept)
+            stored = await self._place.keep(raw.text, raw.size)
+            if not isinstance(stored, str):
+                return replace(result, large=stored)
             value = await decode_result(raw.text, self.limits, has_values=True)
-            return replace(result, value=value, warnings=(*result.warnings, kept))
+            return replace(result, value=value, warnings=(*result.warnings, stored))
         except CodeCallError as error:
             return self.failed(error)
 

@@ -235,12 +235,12 @@ class StarlarkEngine:
         return self._answered(answer)
 
     def _extract(self, *positional: Any, **arguments: Any) -> wire.Answer:
-        given = {**dict(zip(("value", "type"), positional, strict=False)), **arguments}
-        if len(positional) + len(arguments) != len(given) or given.keys() != {"value", "type"}:
+        merged = {**dict(zip(("value", "type"), positional, strict=False)), **arguments}
+        if len(positional) + len(arguments) != len(merged) or merged.keys() != {"value", "type"}:
             raise EvalError('extract: a value and a type are needed: extract(text, "{ total: number }")')
-        wanted = given["type"]
+        wanted = merged["type"]
         name = wanted.strip()[:MAX_SHOWN_TYPE] if isinstance(wanted, str) else "JSON Schema"
-        return self._request(EXTRACT, name, given, "extract")
+        return self._request(EXTRACT, name, merged, "extract")
 
     def _get_result(self, handle: Any = None, /, *positional: Any, **part: Any) -> wire.Answer:
         if not isinstance(handle, str) or not 0 < len(handle) <= wire.MAX_URI_LENGTH:
@@ -249,8 +249,8 @@ class StarlarkEngine:
         if positional or unknown is not None:
             what = f"there is no parameter {unknown}" if unknown else "a part is given by names"
             raise EvalError(f"get_result: {what}: {GET_RESULT_FORM}, or page=1")
-        given = {"from" if name == "start" else name: value for name, value in part.items() if value is not None}
-        return self._request(GET_RESULT, handle, given, "result")
+        request = {"from" if name == "start" else name: value for name, value in part.items() if value is not None}
+        return self._request(GET_RESULT, handle, request, "result")
 
     def _tool_name(self, tool: Any) -> Any:
         """The name of a tool that is given as its function; anything else as it is."""

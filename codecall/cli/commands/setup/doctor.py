@@ -338,8 +338,8 @@ def _server_check(
     if failure is not None:
         output = "\n     ".join(("It wrote:", *stderr)) if stderr else ""
         advice = output or repair_advice(failure) or "It wrote nothing to its standard error."
-        said = failure.message.removeprefix(f"Server '{name}' ")
-        return Check(SERVERS, name, "fail", f"{said} ({server})", advice)
+        message = failure.message.removeprefix(f"Server '{name}' ")
+        return Check(SERVERS, name, "fail", f"{message} ({server})", advice)
     info = provider.listing.server_info
     reported = f"{display_name(info.name)} {display_name(info.version)}, " if info is not None else ""
     codes = [item.code for item in provider.hidden if item.kind == "tool"]

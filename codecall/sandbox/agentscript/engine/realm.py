@@ -282,8 +282,8 @@ class Realm:
                 warnings += nothing_returned(program, self._calls, ending, self._room_ms)
             if program is not None and any(self._calls.unseen.values()):
                 misread = misread_properties(program, self._calls, ending, self._room_ms, self._declares)
-                told = "".join(warnings)
-                warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in told]
+                joined = "".join(warnings)
+                warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
             self._end(ScriptOutcome(value=value, warnings=warnings))
 
     def _declares(self, tool: str, name: str) -> bool:

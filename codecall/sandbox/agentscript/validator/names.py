@@ -269,15 +269,15 @@ def _is_about(sentence: str, name: str) -> bool:
 
 def _tool_names(info: NamespaceInfo) -> str:
     """The names of the tools there are, as many as a hint has room for."""
-    names, shown, chars = list(info.members or {}), list[str](), 0
+    names, listed, chars = list(info.members or {}), list[str](), 0
     for name in names:
         chars += len(name) + 2
         if chars > _MAX_NAMED:
             break
-        shown.append(name)
-    if not shown:
+        listed.append(name)
+    if not listed:
         return ""
-    return f" There are {', '.join(shown)}{' and others' if len(shown) < len(names) else ''}."
+    return f" There are {', '.join(listed)}{' and others' if len(listed) < len(names) else ''}."
 
 
 def _is_misspelling(name: str, scope: Scope, ruleset: RuleSet) -> bool:
