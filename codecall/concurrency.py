@@ -76,7 +76,7 @@ _ABANDONED: Final[set[asyncio.Task[Any]]] = set()
 def _forget(task: asyncio.Task[Any]) -> None:
     _ABANDONED.discard(task)
     if not task.cancelled():
-        task.exception()  # retrieved, so that asyncio does not report what nobody waits for any more
+        task.exception()  # retrieved, so that asyncio does not report it
 
 
 async def run_in_daemon_thread(seconds: float, work: Callable[[], T]) -> T:
@@ -103,7 +103,7 @@ async def run_in_daemon_thread(seconds: float, work: Callable[[], T]) -> T:
             value = work()
         except BaseException as error:
             failure = error
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits
+        with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(set_outcome, value, failure)
 
     threading.Thread(target=run, name="codecall waits", daemon=True).start()

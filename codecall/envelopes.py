@@ -183,7 +183,7 @@ class LargeResult:
     """A result that is too large for an answer, and is kept for later."""
 
     handle: str
-    """What `getResult` takes. Whoever is not its owner can do nothing with it."""
+    """What `getResult` takes. It works for its owner only."""
     uri: str
     """The MCP resource that is its whole JSON text, if it has no more than 2 MiB; longer ones have pages only."""
     size: int

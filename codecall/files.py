@@ -72,7 +72,7 @@ def check_found_file(path: Path, status: os.stat_result) -> None:
 
 
 def _is_alone_in_group(status: os.stat_result) -> bool:
-    """Whether nobody but the file's owner is in its group."""
+    """Whether the file's owner is the only member of its group."""
     if sys.platform == "win32":
         return True
     import grp

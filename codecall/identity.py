@@ -11,7 +11,7 @@ The caller (`client_key`) is identified by what it cannot change to escape its l
                                        Not `X-Forwarded-For`: only the ASGI server knows which proxies to trust.
     stdio and in-memory, handshake era the session id, which the server makes and which lasts as long as the connection
     stdio and in-memory, 2026-07-28    one key for all: the process serves one client, and nothing tells two apart
-    a background task, anonymous       whoever asked for it, by the rows above, when they did
+    a background task, anonymous       the caller who started it, by the rows above
 
 A rate rule may count for something else (`per`, see `Per`). Where a call has no such thing it counts for its caller, so
 that no rule is escaped by leaving something out. All keys are hashes: no identity is stored.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Per: TypeAlias = Literal["caller", "session", "client", "subject", "tenant", "global"]
 """Whom a rule counts for:
 
-    caller   the default: whoever calls, as the top of this file says
+    caller   the default: the caller, as defined at the top of this file
     session  the MCP session: fair shares for several sessions of one caller, no protection, because sessions are free
     client   the client id of the token: the application, whoever uses it
     subject  source, issuer and subject of the token: the user, whatever application they use

@@ -157,7 +157,7 @@ class Namespaces:
             self._owners.setdefault(fold_name(name), {}).setdefault(name, set()).add(owner)
 
     def _owners_of(self, path: str) -> set[str] | None:
-        """The owners whose tools may be in a namespace; None where it belongs to nobody."""
+        """The owners whose tools may be in a namespace; None where it has no owner."""
         parts = path.split(".")
         for end in range(len(parts), 0, -1):
             before = ".".join(parts[:end])
@@ -167,7 +167,7 @@ class Namespaces:
                 if exact is not None:
                     return exact
                 written = [name for name in named if namespace_path(name) == before] or list(named)
-                # Where two servers are written alike, nobody can tell which one is meant.
+                # Where two servers are written alike, the name is ambiguous.
                 return named[written[0]] if len(written) == 1 else set()
         return None
 

@@ -28,7 +28,7 @@ _WORDS: Final = {
     "mapping_type": "a mapping is needed",
     "too_short": "at least {min_length} is needed",
 }
-"""What an error of pydantic means to whoever writes options, by its type."""
+"""Errors of pydantic in the words of options, by their type."""
 
 _LISTS: Final = {"args": '["--local-timezone", "UTC"]', "composite_tools": '["tools"]'}
 """Examples of options that are lists, by their name."""

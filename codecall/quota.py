@@ -134,7 +134,7 @@ class NoFreeSlotError(Exception):
 
 class SlotPool:
     """Slots for runs that wait for an answer. However many one owner has, as many stay free for others; a single slot
-    is for whoever comes first.
+    is for the first caller.
 
     Args:
         size: How many there are.

@@ -198,7 +198,7 @@ class RequestChannel:
         """No other instance knows of it."""
 
     def recorded(self, run_id: str, memory: CallMemory, *, has_worker: bool) -> None:
-        """The run lives as long as this connection; nobody else goes on with it."""
+        """The run lives as long as this connection; no other instance goes on with it."""
 
     async def ask(self, request: CreateMessageRequest | ListRootsRequest) -> object:
         """See `Channel`."""

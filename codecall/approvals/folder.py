@@ -1,10 +1,10 @@
 """A folder where a person decides about calls that nobody could be asked for, and withdraws what has been allowed.
 
     pending/ID.json   a call that ended its run; written by the server
-    decided/ID.json   what a person says of it (`codecall approvals`); whoever removes it makes the call, once
+    decided/ID.json   a person's decision (`codecall approvals`); the process that removes it makes the call, once
     grants/ID.json    what has been allowed in advance; a grant whose file is gone counts no more
 
-Files are read and written in threads. Whoever may write to the folder is the operator. All gateways of a user share
+Files are read and written in threads. Write access to the folder makes an operator. All gateways of a user share
 `default_folder()`: what is decided there is for the process that asked, and is gone with it, since another gateway may
 have tools of the same names.
 """
@@ -31,7 +31,7 @@ from codecall.jsonio.decode import sha256
 logger = logging.getLogger("codecall")
 
 PENDING_S: Final = 86_400.0
-"""Seconds after which a call that nobody has decided is forgotten."""
+"""Seconds after which a call without a decision is dropped."""
 
 DECIDED_S: Final = 3_600.0
 """Seconds after which a decision that no call has used is worth nothing."""
@@ -141,7 +141,7 @@ class ApprovalFolder:
                 return Decision.deny()
 
     def keep_grant(self, grant: Grant) -> None:
-        """Show a grant to whoever may withdraw it."""
+        """Write a grant into the folder, where it can be withdrawn."""
         body = {
             "id": grant.id,
             "tool": grant.tool,
@@ -253,7 +253,7 @@ class ApprovalFolder:
 
 
 def in_thread(work: Callable[[T], None], about: T) -> None:
-    """Have the folder's files changed in the one thread for that, in the order of these calls; nobody waits for it."""
+    """Have the folder's files changed in the one thread for that, in the order of these calls, without waiting."""
     _WRITER.submit(work, about)
 
 

@@ -93,7 +93,7 @@ class WaitingRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The questions that were answered with no, which are not asked again."""
     grants: Annotated[list[MovedGrant], msgspec.Meta(max_length=10_000)]
     notes: Annotated[dict[Text, str], msgspec.Meta(max_length=10_000)] = {}
-    """What the run has noted for whoever goes on with it."""
+    """Notes of the run for the instance that continues it."""
 
     @property
     def has_expired(self) -> bool:
@@ -201,7 +201,7 @@ class WaitingRuns:
         Raises:
             StoreError: the store failed, or did not answer in time.
         """
-        # A store that does not answer this would delete the entry later, for nobody.
+        # A store that does not answer this would delete the entry later, and no instance would continue the run.
         if not self._store.can_delete or await self.find(state) is None:
             return False
         return await self._store.delete(state)
@@ -250,7 +250,7 @@ class RunLease:
         return await asyncio.shield(claim)
 
     async def claimed(self) -> bool | None:
-        """Whether it was claimed here; None if nobody has tried."""
+        """Whether it was claimed here; None before the first try."""
         try:
             return await asyncio.shield(self._claim) if self._claim is not None else None
         except StoreError:

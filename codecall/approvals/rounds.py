@@ -75,7 +75,7 @@ class RoundTrips:
 
     Args:
         grants: What persons have allowed.
-        shared: Lets other instances go on with them; None: nobody else can.
+        shared: Lets other instances go on with them; None: no other instance can.
         release_s: Seconds after which a call that others could go on with is ended here, and goes on from its record
             when it is answered, if that repeats no call; None: it waits in place.
         max_rounds: How often one call is answered with questions.
@@ -204,7 +204,7 @@ class RoundTrips:
         channel.count_round()
         try:
             await self._keep(call)
-        except BaseException:  # nobody knows its state
+        except BaseException:  # its state is unknown
             self._waiting.pop(call.state, None)
             self._release(call.state)
             abandon(call.task)
@@ -225,7 +225,7 @@ class RoundTrips:
             if not await lease.is_shared():
                 call.lease = lease = call.channel.claim = None
                 if self._waiting.pop(state, None) is not None:
-                    # The entry may be there all the same: nobody learns its name.
+                    # The entry may exist all the same, but its name is not sent to any client.
                     self._acquired.pop(state)
                     call.state = state = secrets.token_urlsafe(32)
                     self._acquired[state], self._waiting[state] = slot, call

@@ -163,7 +163,7 @@ class ApprovalService:
             make: Makes the call.
 
         Raises:
-            ToolCallError: a rule or a person denies the call, or nobody can be asked.
+            ToolCallError: a rule or a person denies the call, or there is no way to ask.
             ToolError: the tool asks a question of its own.
         """
 

@@ -22,7 +22,7 @@ class ResolvedInput(NamedTuple):
     arguments: dict[str, object]
     """What the tool gets."""
     displayed: dict[str, object]
-    """The same for a person: of data its type, size and digest, as nobody can read it."""
+    """The same for a person: of data its type, size and digest, as it is not readable."""
     data: tuple[str, ...] = ()
     """Where data stands, and the reference of each."""
 

@@ -35,7 +35,7 @@ _PROXY_MODULE: Final = "fastmcp.server.providers.proxy"
 """FastMCP's proxies, which load its client: 470 modules that most servers do without."""
 
 MAX_ABOUT_CHARS: Final = 600
-"""Characters that search reads of what a server says of itself, from the beginning: a server is not found more often
+"""Characters that search reads of a server's description, from the beginning: a server is not found more often
 for saying more."""
 
 Component = Tool | Resource | ResourceTemplate | Prompt
@@ -44,7 +44,7 @@ Component = Tool | Resource | ResourceTemplate | Prompt
 
 @runtime_checkable
 class DescribesServer(Protocol):
-    """A provider of another server's components that knows what the server says of itself, as the gateway's do."""
+    """A provider of another server's components that has the server's description, as the gateway's do."""
 
     @property
     def codecall_about(self) -> str:
@@ -74,7 +74,7 @@ class ComponentOrigin(NamedTuple):
     owner: str
     """The server it is of, as the one that lists it calls it; empty for a remote one that has no name there."""
     about: str = ""
-    """What that server says of itself in its instructions and descriptions, `MAX_ABOUT_CHARS` at most."""
+    """That server's instructions and descriptions, `MAX_ABOUT_CHARS` at most."""
 
 
 class AppOwners(NamedTuple):
@@ -97,7 +97,7 @@ class AppResolver:
     ) -> None:
         self._server_name = server.name
         self._about = {id(server): _about(server)}
-        """By server or provider, what it says of itself."""
+        """Descriptions, by server or provider."""
         self._known = known
         """The providers of components whose names could mislead; None is the server itself."""
         self._by_server: dict[int, list[MountedProvider]] = {}
@@ -167,14 +167,14 @@ class AppResolver:
 
 
 def _about(source: object) -> str:
-    """What a server says of itself, or the provider of a remote one's components."""
+    """The description of a server, or of a remote one from the provider of its components."""
     if isinstance(source, FastMCP):
         return _shorten(source.instructions)
     return _shorten(source.codecall_about) if isinstance(source, DescribesServer) else ""
 
 
 def _shorten(text: str | None) -> str:
-    """The beginning of what a server says of itself, with single blanks between words."""
+    """The beginning of a server's description, with single blanks between words."""
     return " ".join((text or "")[: 2 * MAX_ABOUT_CHARS].split())[:MAX_ABOUT_CHARS]
 
 

@@ -76,7 +76,7 @@ class CatalogEntry:
     owner: str | None = None
     """The server that the component is of, whatever its metadata says; see `ComponentOrigin.owner`. None: its app."""
     about: str = ""
-    """What its server says of itself; for search alone, see `ComponentOrigin.about`."""
+    """The description of its server; for search alone, see `ComponentOrigin.about`."""
 
     @property
     def server(self) -> str:

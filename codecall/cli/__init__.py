@@ -13,7 +13,7 @@ def main() -> None:
     # FastMCP reads it when it is imported: settings of whatever folder a command is used in, such as where tokens are.
     os.environ.setdefault("FASTMCP_ENV_FILE", os.devnull)
     for name in ("stdin", "stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever started the command
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115 - open to the end
     try:
         if sys.argv[1:2] == ["serve"]:
@@ -26,7 +26,7 @@ def main() -> None:
     except KeyboardInterrupt:  # while modules are being loaded
         sys.stderr.write("error: INTERRUPTED: Interrupted\n")
         code = 130
-    # All that was open is closed. What is still being loaded, for a search that nobody will make, is not waited for.
+    # All that was open is closed. What is still being loaded, for a search that is not made, is not waited for.
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(code)

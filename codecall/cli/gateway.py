@@ -214,7 +214,7 @@ async def open_gateway(
             callbacks.on_log(str(message.level), str(message.logger or ""), text)
 
     plugin = dict(options.codecall)
-    # A command that is told to end does so at once: nobody waits for a result of it.
+    # A command that is stopped ends at once, without a result.
     plugin["shutdown"] = {**cast("JsonObject", plugin.get("shutdown") or {}), "on_sigterm": False}
     if not workers:
         plugin["pool"] = {**cast("JsonObject", plugin.get("pool") or {}), "min_workers": 0}

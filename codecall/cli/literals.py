@@ -43,7 +43,7 @@ class Reading(NamedTuple):
 
     value: object
     place: str = ""
-    """`all`, or lines with or without columns; empty: nobody says."""
+    """`all`, or lines with or without columns; empty: not specified."""
 
 
 class ReplacedLiteral(NamedTuple):
@@ -90,7 +90,7 @@ def with_parameters(
         first_line: The number of its first line.
 
     Raises:
-        CodeCallError: it has no literal of such a value, or several, and nobody says which is meant.
+        CodeCallError: it has no literal of such a value, or several, and the place is not specified.
     """
     if not wanted:
         return script, {}

@@ -60,10 +60,10 @@ def confirm(output: Output, question: str, *, hint: str) -> bool:
     Args:
         output: Where the question goes.
         question: What is asked.
-        hint: What to do where there is nobody to ask.
+        hint: What to do where no terminal can be asked.
 
     Raises:
-        CodeCallError: there is nobody to ask.
+        CodeCallError: there is no terminal to ask.
     """
     if not somebody_is_there(output):
         raise CodeCallError("There is nobody to ask whether to write it", code="USAGE", hint=hint)

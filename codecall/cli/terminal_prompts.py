@@ -66,7 +66,7 @@ class TerminalPerson:
         return somebody_is_there(self._output)
 
     async def approve(self, request: ApprovalRequest) -> Decision | None:
-        """The decision about one call, as `ApprovalOptions.approver` gives it; None where there is nobody to ask."""
+        """The decision about one call, as `ApprovalOptions.approver` gives it; None without a terminal to ask."""
         if self._allow.matches(request.tool):
             return Decision.once()
         if not self.is_there:
@@ -162,7 +162,7 @@ def explain_unasked(error: JsonObject, output: Output, person: TerminalPerson) -
     Says which calls these are."""
     code, hint = error.get("code"), str(error.get("hint") or "")
     if code == "APPROVAL_DENIED":
-        # The hint is for a model; whoever denied the call sits here.
+        # The hint is for a model; here the person who denied the call reads it.
         return {**error, "hint": hint.replace(DEFAULT_HINTS[code], DENIED_HERE)}
     if code not in ("APPROVAL_REQUIRED", "INPUT_REQUIRED"):
         return error

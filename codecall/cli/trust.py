@@ -123,7 +123,7 @@ def _read_record(record: Path) -> tuple[str, str] | None:
 
 
 def _digest(file: Path, configuration: Configuration) -> str:
-    """A digest of everything that a file decides: made of what was read, so that nobody can change the file between."""
+    """A digest of everything that a file decides: made of what was read, so that later changes have no effect."""
     options = configuration.options.model_dump(exclude_unset=True)
     env_files = {name: getattr(server, "env_file", None) for name, server in configuration.options.servers.items()}
     contents = {name: _file_digest(path) for name, path in env_files.items() if path is not None}

@@ -480,7 +480,7 @@ class _ConnectedCall:
         self.session = session
 
     async def run(self, send: Callable[[mcp_types.InputResponses | None, str | None], Awaitable[T]]) -> T:
-        """Make a request; nobody is there to answer a question."""
+        """Make a request; questions to a person are not answered."""
         return await send(None, None)
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:

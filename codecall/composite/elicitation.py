@@ -29,7 +29,7 @@ class StepQuestions:
     """Asks the questions of the steps of one run.
 
     Args:
-        gate: Asks persons in the run; None: nobody can be asked.
+        gate: Asks persons in the run; None: there is no way to ask.
         source: The definition of the workflow.
     """
 
@@ -41,7 +41,7 @@ class StepQuestions:
         """What a person says to the question of a step.
 
         Raises:
-            WorkflowError: nobody can be asked, or nobody answers in time.
+            WorkflowError: there is no way to ask, or no answer in time.
         """
         if (gate := self._gate) is None:
             raise _unanswered(step, "nothing asks persons on this server", _HINT)

@@ -304,7 +304,7 @@ def answer_of(
 
 
 def _told(answer: ToolResult) -> JsonObject:
-    """What telemetry is told of an answer."""
+    """What telemetry records of an answer."""
     if isinstance(answer, InputRequiredToolResult):
         return {"status": "input_required"}
     error = answer.structured_content if answer.is_error else None

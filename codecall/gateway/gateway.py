@@ -59,7 +59,7 @@ class Gateway:
 
     Args:
         options: which servers, what of them may be used, how they are shown.
-        for_operator: whether its client is its operator, who is told of hidden tools.
+        for_operator: whether its client is its operator, who sees which tools are hidden.
         needed: the servers that are started where nothing is known of them; None: all. Others have no tools then.
         approvals_folder: where the operator decides about calls, if the options do not say; None: nowhere.
 

@@ -13,7 +13,7 @@ _RESUMING = (
 
 
 def describe_search(options: PluginOptions) -> str:
-    """What `codecall:search` says of itself."""
+    """The description of `codecall:search`."""
     _, describe, *_ = _names(options)
     return (
         "Find this server's tools by what they do: say the task in a few words, or several tasks in an array; '' gives "
@@ -24,7 +24,7 @@ def describe_search(options: PluginOptions) -> str:
 
 
 def describe_describe(options: PluginOptions) -> str:
-    """What `codecall:describe` says of itself."""
+    """The description of `codecall:describe`."""
     search, *_ = _names(options)
     return (
         f"Schemas, hints and usage examples of tools, resources, templates and prompts by exact name, as {search} "
@@ -34,7 +34,7 @@ def describe_describe(options: PluginOptions) -> str:
 
 
 def describe_invoke(options: PluginOptions) -> str:
-    """What `codecall:invoke` says of itself."""
+    """The description of `codecall:invoke`."""
     _, describe, _, execute = _names(options)
     return (
         "Call one tool, without a script. Answers {status: 'ok', result} or {status: 'error', error: {code, "
@@ -44,7 +44,7 @@ def describe_invoke(options: PluginOptions) -> str:
 
 
 def describe_execute(options: PluginOptions) -> str:
-    """What `codecall:execute` says of itself: the API, the language, the limits."""
+    """The description of `codecall:execute`: the API, the language, the limits."""
     search, describe, *_ = _names(options)
     preset = options.preset
     console = " console.log lines come in logs." if preset.allow_console else ""

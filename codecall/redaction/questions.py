@@ -1,4 +1,4 @@
-"""Texts of strangers in what a person is asked: nothing invisible, and no line that could be one of ours."""
+"""Untrusted texts in questions to a person: nothing invisible, and no line that could be one of ours."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The line of an answer's hint that reads a part of a kept result: it runs as it stands, and what it gives fits.
 
 A part is small enough for an answer by what is known of it: the items by their text, a text by its characters, and
-names, which nobody measures, by being few.
+names, which are not measured, by being few.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ class RunObserver:
         was cancelled."""
 
     def on_cancelled(self) -> None:
-        """The run was cancelled; nobody gets a result."""
+        """The run was cancelled, and has no result."""
 
 
 class ObserverGroup(RunObserver):

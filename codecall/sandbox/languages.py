@@ -1,4 +1,4 @@
-"""The languages of scripts as their callers know them, and what a Starlark script is told of its tools and its data."""
+"""The languages of scripts as their callers know them, and the tools and data that a Starlark script starts with."""
 
 from __future__ import annotations
 

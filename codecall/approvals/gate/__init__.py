@@ -1,1 +1,1 @@
-"""The gate that the calls of one run pass: what decides about each, whoever is asked, and what comes of it."""
+"""The gate that the calls of one run pass: rules, questions to persons, decisions and grants."""

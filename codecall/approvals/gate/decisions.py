@@ -45,7 +45,7 @@ class CallDecisions:
     Args:
         service: What the gates of all runs share.
         identity: Whose run it is.
-        hint: What to do where nobody has decided; None: what the error says itself.
+        hint: What to do without a decision; None: what the error says itself.
     """
 
     __slots__ = ("_approved", "_hint", "_identity", "_service", "open")
@@ -86,7 +86,7 @@ class CallDecisions:
         return error
 
     def required(self, request: ApprovalRequest, reason: str, *, hint: str | None = None) -> ApprovalRequiredError:
-        """The error of a call that nobody has decided about; it has all the calls that wait."""
+        """The error of a call without a decision; its details list all calls that wait."""
         self.note(request.tool, "unanswered", "client", rule=request.rule, sources=request.sources)
         calls = [waiting.as_dict() for waiting in self.open.values()]
         error = ApprovalRequiredError(

@@ -196,7 +196,7 @@ class CallGate(RunObserver):
         Raises:
             AccessDeniedError: a rule denies it.
             ApprovalDeniedError: a person does.
-            ApprovalRequiredError: nobody can be asked, or nobody answers, or what is called has changed meanwhile.
+            ApprovalRequiredError: there is no way to ask, no answer, or what is called has changed meanwhile.
             ToolCallError: the tool is certain to refuse the input, which somebody would have to allow.
         """
         if entry.kind == "resource" and (record := self._decisions.record) is not None:
@@ -235,7 +235,7 @@ class CallGate(RunObserver):
 
         Raises:
             ApprovalDeniedError: a person wants the run to end.
-            ApprovalRequiredError: nobody answers.
+            ApprovalRequiredError: there is no answer.
         """
         self._planned_calls = planned_calls.PlannedCalls(foresee)
         channel, service = self.questions.channel, self._service
@@ -267,7 +267,7 @@ class CallGate(RunObserver):
 
         Raises:
             ApprovalDeniedError: a person denies it.
-            ApprovalRequiredError: nobody can be asked, or nobody answers.
+            ApprovalRequiredError: there is no way to ask, or no answer.
         """
         await self._ask(entry, arguments, 0, is_code=True)
 

@@ -68,7 +68,7 @@ class RunQuestions:
         context: FastMCP's context of the request.
         identity: Whose run it is.
         clock: Stands still while somebody is asked.
-        decisions: Has the errors of calls that nobody has decided about.
+        decisions: Makes the errors of calls without a decision.
         channel: The way to the person at the client; None: there is none.
         others: The way to the client for what is no form.
         earlier: What another instance has kept of the run. What it waited for, or was denied, is asked again here.
@@ -150,7 +150,7 @@ class RunQuestions:
         Raises:
             ApprovalDeniedError: they, or the operator, cannot be shown the call; or they answer with none of what is
                 offered.
-            ApprovalRequiredError: nobody can be asked, or nobody answers.
+            ApprovalRequiredError: there is no way to ask, or no answer.
         """
         folder = self._service.folder
         if self.channel is None and folder is None:
@@ -203,7 +203,7 @@ class RunQuestions:
             The answers; None if one cannot be passed on, or is not answered.
 
         Raises:
-            ApprovalRequiredError: too many runs wait, or nobody answers in time.
+            ApprovalRequiredError: too many runs wait, or there is no answer in time.
             InputRequiredError: the run may ask no more.
         """
         requests = asked.input_requests or {}
@@ -251,8 +251,8 @@ class RunQuestions:
             wait_s: Seconds that it may wait.
 
         Raises:
-            UnansweredError: nobody can be asked now.
-            TimeoutError: nobody answers in time.
+            UnansweredError: there is no way to ask now.
+            TimeoutError: there is no answer in time.
         """
         if not can_elicit(self._context):
             raise UnansweredError(NO_ELICITATION)

@@ -185,7 +185,7 @@ def _stated(schema: SchemaNode) -> object:
     if isinstance(examples, list) and examples and cast(list[object], examples)[0] is not None:
         return cast(list[object], examples)[0]
     for keyword in ("example", "default"):
-        # An empty default says "nothing": it shows nobody what the parameter is for.
+        # An empty default does not show what the parameter is for.
         if body.get(keyword) not in (None, "", [], {}):
             return body[keyword]
     return schema.choices[0] if schema.choices else None

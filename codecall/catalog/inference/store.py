@@ -97,7 +97,7 @@ class ShapeStore:
         except Exception as failure:
             self._pause(failure)
             return None
-        # Whoever asks about fifty tools does not wait for fifty slow answers.
+        # A request about fifty tools does not wait for fifty slow answers.
         if time.monotonic() - started > SLOW_SECONDS:
             self._paused_until = time.monotonic() + SLOW_PAUSE_SECONDS
         return stored

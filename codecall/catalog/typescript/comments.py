@@ -62,7 +62,7 @@ def schema_comment(body: JsonObject, inner: JsonObject, *, limit: int, is_input:
         body: the schema.
         inner: the one schema that it refers to or wraps, for keywords that `body` does not have.
         limit: the most characters of the description; 0 for no comment at all.
-        is_input: whether the schema is part of a tool's input: bounds and defaults of an output help nobody.
+        is_input: whether the schema is part of a tool's input: bounds and defaults of an output are not useful.
     """
     if limit <= 0:
         return ""

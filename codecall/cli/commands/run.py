@@ -87,7 +87,7 @@ async def run(
         ) as gateway:
             sent = {name: value for name, value in arguments.items() if value or name == "script"}
             envelope, blocks = await gateway.call_with_content("execute", sent, console)
-            # A person gets a preview: nobody reads megabytes on a terminal.
+            # A terminal shows a preview, not megabytes.
             large_result = None if output.rich else await _read_large_result(gateway, envelope)
         console.print_rest(envelope.get("logs", ()))
     envelope |= {"error": explain_unasked(envelope["error"], output, person)} if "error" in envelope else {}

@@ -45,7 +45,7 @@ class Configuration(NamedTuple):
     notes: tuple[str, ...] = ()
     """What a person should know: what was left out, renamed, or must be set. For standard error."""
     found: Path | None = None
-    """The file, if it was found where configurations are looked for, and nobody named it."""
+    """The file, if it was found where configurations are looked for, rather than named."""
 
 
 def read_config(path: str | os.PathLike[str], *, folder: Path | None = None, discovered: bool = False) -> Configuration:

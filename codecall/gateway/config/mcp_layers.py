@@ -46,7 +46,7 @@ _ENTRY_KEYS: Final = frozenset({"command", "url", "httpUrl", "serverUrl"})
 _KEEP_MORE: Final = frozenset({"claude_desktop_config.json", ".claude.json"})
 """Files in which clients keep much besides servers."""
 _OWN: Final = {*GatewayOptions.names(), *RULES} - {"name", "servers"}
-"""Options by which a file is known for ours: nobody who writes one expects it to be left out."""
+"""Options by which a file is known for ours: its author expects it to be read."""
 
 
 def find_layers(file: Path, data: Mapping[str, object], folder: Path) -> list[ConfigLayer] | None:

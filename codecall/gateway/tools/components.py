@@ -144,7 +144,7 @@ class GatewayTool(Tool):
                 )
         if isinstance(result, mcp_types.InputRequiredResult):
             return InputRequiredToolResult(result)
-        # The result was read from JSON a moment ago, and nobody else has it: it is neither checked nor copied again.
+        # The result was read from JSON a moment ago, and is not shared: it is neither checked nor copied again.
         return ToolResult.model_construct(
             content=result.content,
             structured_content=result.structured_content,

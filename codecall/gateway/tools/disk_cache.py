@@ -195,7 +195,7 @@ class ListingCacheFile:
 
 
 def remove_old_files(folder: Path) -> None:
-    """Remove the files that nobody has confirmed for `KEPT_DAYS`, and what was left of writing some."""
+    """Remove the files that have not been confirmed for `MAX_AGE_DAYS`, and temporary files that were left over."""
     oldest = time.time() - MAX_AGE_DAYS * 86_400
     with suppress(OSError):
         for path in [*folder.glob(f"*{_SUFFIX}"), *folder.glob(f"{TEMPORARY_PREFIX}*")]:

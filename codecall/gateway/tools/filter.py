@@ -240,7 +240,7 @@ def build_visible_components(
         access: which of its tools may be used.
         names: which names its tools and prompts may not have.
         check_access: called before calls of a tool for which access rules rest on what the server says of it.
-        asking: has a person allow calls of tools that are asked for; None: nobody can.
+        asking: has a person allow calls of tools that are asked for; None: there is no way to ask.
         guard: holds calls of the others against rules; None: no rule is about any.
     """
     hidden: list[HiddenComponent] = []

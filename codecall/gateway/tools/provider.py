@@ -44,7 +44,7 @@ class ServerProvider(Provider):
         description: what the configuration says of the server.
         on_change: called with the kinds of lists that have changed.
         wait_for_first: asked whether this request has to wait for a server of which nothing is known yet.
-        asking: has a person allow calls of tools that are asked for; None: nobody can.
+        asking: has a person allow calls of tools that are asked for; None: there is no way to ask.
         guard: holds calls of the others against rules; None: no rule is about any.
     """
 

@@ -76,7 +76,7 @@ class ListingRefresher:
         cache_file: where its listing is kept; None: in memory only.
         names: which names its tools may not have.
         on_change: called with the kinds of lists that have changed.
-        asking: has a person allow calls of tools that are asked for; None: nobody can.
+        asking: has a person allow calls of tools that are asked for; None: there is no way to ask.
         guard: holds calls of the others against rules; None: no rule is about any.
     """
 
@@ -199,7 +199,7 @@ class ListingRefresher:
         return name in self.visible.tool_by_name or (asked and name in self.visible.approval_tool_by_name)
 
     async def _fetch(self, *, unless_confirmed: bool = False) -> Listing:
-        """Ask the server; with `unless_confirmed` only if nobody else has done so while this waited."""
+        """Ask the server; with `unless_confirmed` only if no other task has done so while this one waited."""
         async with self._lock:
             if unless_confirmed and self._is_confirmed and self.visible.listing is not None:
                 return self.visible.listing

@@ -236,7 +236,7 @@ class UpstreamConnection:
             self._on_close(self, reason)
             if not self.ready.done():
                 self.ready.set_exception(ConnectFailureError(reason or "the gateway is ending", self.advice))
-                self.ready.exception()  # whoever waited may have left
+                self.ready.exception()  # the task that waited may have ended
             self._close_reason.set_result(reason)
             await self._disconnect()
 

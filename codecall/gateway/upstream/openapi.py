@@ -100,7 +100,7 @@ async def build_openapi_server(name: str, options: OpenApiServer) -> FastMCP[Any
     document = await asyncio.to_thread(_parse, name, text)
     base_url = options.base_url or _base_url(name, document, url)
     if options.headers and options.base_url is None and (url is None or _origin(base_url) != _origin(url)):
-        # A document is data: whoever writes it must not decide who gets the headers.
+        # A document is data: its author must not decide who gets the headers.
         raise OptionsError(
             f"servers.{name}.base_url: headers are configured, and only the document says where the API is"
             + ("" if url is None else ": on another host than the document"),

@@ -49,7 +49,7 @@ def kill_all() -> None:
 
 
 class _PipeProtocol(SubprocessStreamProtocol):
-    """Pipes as streams, and the moment the program ends: asyncio's `wait` also waits for whoever has inherited them."""
+    """Pipes as streams, and the moment the program ends: asyncio's `wait` also waits for those that inherited them."""
 
     def __init__(self) -> None:
         super().__init__(limit=_CHUNK, loop=asyncio.get_running_loop())
@@ -161,7 +161,7 @@ class ServerProcess:
         draining = asyncio.create_task(self._drain())
         try:
             await self._wait_for_exit(GRACE_S, whole_group=False)
-            # Whoever is left in the group has outlived the program, or is it.
+            # Processes left in the group have outlived the program, or are the program.
             if self._signal(signal.SIGTERM) and not await self._wait_for_exit(GRACE_S, whole_group=True):
                 self.kill()
                 await self._wait_for_exit(GRACE_S, whole_group=True)

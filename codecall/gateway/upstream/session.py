@@ -72,7 +72,7 @@ class RelayingSession(ClientSession):
         return attach_parts(await super().send_request(*arguments, **options))
 
     async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
-        """Nothing: whoever uses the result judges it."""
+        """Do nothing: the result is checked where it is used."""
 
 
 class _RequestWriter:
@@ -142,7 +142,7 @@ class _BoundedReader:
 
     @property
     def last_context(self) -> Any:
-        """The context of whoever sent the last message, for streams that know it."""
+        """The context of the sender of the last message, for streams that know it."""
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> _Item:

@@ -24,7 +24,7 @@ MAX_LISTED_CALLS: Final = 50
 """Most tools that a refusal lists."""
 
 ANY_TOOL: Final = "any tool: names are computed, or a server is used as a value"
-"""Stands in a list of calls for those that nobody can know before the code runs."""
+"""Stands in a list of calls for those that are not known before the code runs."""
 
 
 class ScriptBroker(Broker):

@@ -1044,7 +1044,7 @@ erased      blanks take its place
 removed     the same, with a semicolon first: it is a statement or a member of a class, and what stands before it must
             not run on into what comes behind
 unwrapped   the expression in it is kept, the rest is blanks
-inside      it stands in types only: nobody looks at it. Anywhere else it is refused
+inside      it stands in types only, and is not examined. Anywhere else it is refused
 refused     it is code that JavaScript does not have
 """
 

@@ -49,7 +49,7 @@ _ALSO_FIELDS: Final = frozenset({"description", "length", "name", "next", "size"
 """Names of what values of the language have themselves, and of fields that answers have as often."""
 
 _BUILT_IN: Final = frozenset(name for row in PROTOTYPES.values() for name in row.allowed | row.regex) - _ALSO_FIELDS
-"""Names that nobody reads of an answer."""
+"""Names of properties that scripts do not read of an answer."""
 
 MAX_READS: Final = 64
 """Names of properties that are looked for in answers."""

@@ -380,6 +380,6 @@ class ScriptRun:
 
 
 def _ended_by_limit(message: wire.Calls | wire.Done) -> bool:
-    """Whether a script has met a limit: that is what whoever watches runs has to know."""
+    """Whether a script has met a limit."""
     failure = message.failure if isinstance(message, wire.Done) else None
     return failure is not None and failure.code not in ("EXECUTION_ERROR", "TOOL")

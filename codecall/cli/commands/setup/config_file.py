@@ -78,7 +78,7 @@ def replace_file(path: Path, text: str, *, private: bool = False) -> Path | None
     """Write a file, whole or not at all; returns where what it was before is kept, under a name that nothing had.
 
     Args:
-        private: Whether only its owner can read it, whoever could before.
+        private: Whether only its owner can read it afterwards.
 
     Raises:
         CodeCallError: it cannot be written.

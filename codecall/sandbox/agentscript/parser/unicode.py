@@ -30,7 +30,7 @@ _INVISIBLE: Final = (
     "\U000e0000-\U000e0fff"
 )
 UNSEEN_IN_CODE: Final = re.compile(f"[{_INVISIBLE}{_JOINERS}]")
-"""Characters that are refused in code, where nobody would see them."""
+"""Characters that are refused in code, where they would be invisible."""
 UNSEEN_IN_COMMENT: Final = re.compile(f"[{_INVISIBLE}]|(?<=[\\s!-~\u00a1-\u00a8\u00ab-\u02ff\u0370-\u1fff])\u200d")
 """Characters that are refused in a comment: emoji keep what joins them, a joiner that does not follow a letter."""
 ODD_SPACE: Final = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
