@@ -157,7 +157,7 @@ HOUSE = {
         f"{MCP} key_value",
     ),
     "gateway.config": Row(f"{SHARED} {TOOL_FILES} approvals.options", "pydantic"),
-    "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic yaml"),
+    "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic pydantic_core yaml"),
     "gateway.tools": Row(f"{SHARED} catalog gateway telemetry", f"{MCP} platformdirs pydantic"),
     "gateway.serve": Row(f"{SHARED} approvals.desk gateway server telemetry", f"{MCP} anyio pydantic"),
     "testing": Row(
