@@ -30,6 +30,7 @@ from codecall.concurrency import tune_garbage_collection
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, ServeOptions
 from codecall.gateway.gateway import Gateway
+from codecall.gateway.serve.bodies import BoundedBodies
 from codecall.gateway.serve.sessions import limit_sessions
 from codecall.gateway.serve.watch import watching_definitions
 from codecall.gateway.upstream.process import kill_all
@@ -148,7 +149,8 @@ async def _over_http(options: GatewayOptions, signals: ServeSignals, insecure: b
                     allowed_hosts=list(serve_options.allowed_hosts) or None,
                     allowed_origins=list(serve_options.allowed_origins) or None,
                     middleware=[
-                        Middleware(_Begun, begun=signals.move_to_front, max_sessions=serve_options.max_sessions)
+                        Middleware(_Begun, begun=signals.move_to_front, max_sessions=serve_options.max_sessions),
+                        Middleware(BoundedBodies),
                     ],
                     uvicorn_config={"log_config": None, "access_log": False},
                 )

@@ -179,6 +179,9 @@ async def test_over_http_with_a_token(loaded_python: LoadedPython, tmp_path: Pat
     async with httpx.AsyncClient() as stranger:
         refused = await stranger.post(url, headers={"Authorization": "Bearer another"}, json={})
         assert refused.status_code == 401
+        accepted = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {TOKEN}"}
+        refused = await stranger.post(url, headers=accepted, json={"a": [[]] * 200_000})
+        assert refused.status_code == 413
     served.process.send_signal(signal.SIGINT)
     code, said, logged = served.end()
     assert code == -signal.SIGINT
