@@ -10,6 +10,7 @@ import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeVar, Unpack, cast
 from urllib.parse import unquote, urlsplit
 
@@ -27,7 +28,7 @@ from codecall.gateway.upstream.messages import (
     TOO_MANY_VALUES,
     VALUES_PER_S,
     Throttle,
-    TooManyValuesError,
+    TooLargeError,
     find_response_id,
     is_within_value_limit,
     message_cost,
@@ -60,7 +61,7 @@ _COMPRESSED: Final = "it is compressed"
 
 _EVENT_END: Final = re.compile(rb"(?:\n\r?\n|\r\r)[\r\n]*")
 """The end of an event."""
-_SHORT_RETRY: Final = re.compile(rb"(^|[\r\n])retry:(?! ?[1-9]\d{3,8}[\r\n])[^\r\n]*")
+_SHORT_RETRY: Final = re.compile(rb"retry:(?! ?[1-9]\d{3,8}$)")
 """When to connect again, in less than a second: a server could have it done without a pause."""
 
 _MAX_EVENT_LINES: Final = 20_000
@@ -253,16 +254,15 @@ class _EventStream(_ResponseBody):
         async for chunk in self._inner:
             searched = max(0, len(waiting) - 3)
             waiting += chunk
-            end = 0
-            for blank in _EVENT_END.finditer(waiting, searched):
-                end = blank.end()
-            if len(waiting) > MAX_MESSAGE_BYTES:
+            # Only here, a chunk at a time: a pattern takes long for a large event, and holds the interpreter.
+            ends = [blank.span() for blank in _EVENT_END.finditer(waiting, searched)]
+            if len(waiting) - (ends[-1][1] if ends else 0) > MAX_MESSAGE_BYTES:
                 # The reader of the events refuses it.
-                end = len(waiting)
-            if end:
-                events = await _in_thread_if_large(_checked_events, bytes(waiting[:end]))
-                del waiting[:end]
-                for event in events:
+                ends.append((len(waiting), len(waiting)))
+            if ends:
+                block = bytes(waiting)
+                del waiting[: ends[-1][1]]
+                for event in await _in_thread_if_large(partial(_checked_events, ends=ends), block):
                     await self._wait(event)
                     yield event.text
 
@@ -306,7 +306,7 @@ def _checked_body(body: bytes) -> bytes:
     if not reason and message_cost(body) > _QUICK_VALUES and body.lstrip().startswith((b"{", b"[")):
         try:
             message = parse_message(body)
-        except TooManyValuesError as limit:
+        except TooLargeError as limit:
             reason = f"it has more than {limit}"
         else:
             if message is None:
@@ -318,34 +318,41 @@ def _checked_body(body: bytes) -> bytes:
     return replace_lone_surrogates(body)
 
 
-def _checked_events(block: bytes) -> list[_Event]:
-    """The events of a block, repaired, with an error in place of each that has too many values or lines."""
-    start, events = 0, list[_Event]()
-    for blank in _EVENT_END.finditer(block):
-        events.append(_checked_event(block[start : blank.start()] + b"\n\n"))
-        start = blank.end()
-    if start < len(block):
-        # Too long, which the reader of the events says.
-        events.append(_Event(block[start:], len(block) - start))
-    return events
+def _checked_events(block: bytes, ends: Sequence[tuple[int, int]]) -> list[_Event]:
+    """The events of a block, repaired, with an error in place of each that has too many values or lines.
+
+    Args:
+        block: of a stream.
+        ends: where the lines of each event end, and the blank ones behind them.
+    """
+    starts = [0, *(end for _, end in ends)]
+    return [_checked_event(block[start:end]) for start, (end, _) in zip(starts, ends, strict=False)]
 
 
 def _checked_event(event: bytes) -> _Event:
-    cost = message_cost(event)
+    """One event; its last line need not end."""
+    if len(event) > MAX_MESSAGE_BYTES:
+        return _Event(event, message_cost(event))
+    lines_read = event.count(b"\n") + event.count(b"\r")
+    cost = message_cost(event) + lines_read
     reason = "" if is_within_value_limit(event) else TOO_MANY_VALUES
-    if event.count(b"\n") + event.count(b"\r") > _MAX_EVENT_LINES:
+    if lines_read > _MAX_EVENT_LINES:
         reason = "it has too many lines"
     if reason:
         return _Event(_error_event(event, reason), cost, answers=find_response_id(event))
     # Lines as the reader finds them, for whom an empty one would end the event.
-    lines = [line for line in replace_lone_surrogates(event).splitlines() if line]
-    passed_on = _SHORT_RETRY.sub(rb"\1retry: 1000", b"\n".join((*lines, b"", b"")))
+    lines = [
+        b"retry: 1000" if _SHORT_RETRY.match(line) is not None else line
+        for line in replace_lone_surrogates(event).splitlines()
+        if line
+    ]
+    passed_on = b"\n".join((*lines, b"", b""))
     kind, data = _fields(lines)
     if kind != b"message" or not data:
         return _Event(passed_on, cost, has_message=False)
     try:
         message = parse_message(data)
-    except TooManyValuesError as limit:
+    except TooLargeError as limit:
         return _Event(_error_event(event, f"it has more than {limit}"), cost)
     if isinstance(message, JSONRPCError):  # the server's own, or in place of what could not be read
         passed_on = _message_event(message)

@@ -26,6 +26,7 @@ MAX_MESSAGE_VALUES: Final = 200_000
 """Values and names one message may have, counted by its commas, colons and opening brackets."""
 
 MAX_UNSOLICITED_VALUES: Final = 50_000
+MAX_UNSOLICITED_BYTES: Final = 4 * 1024 * 1024
 """As many of a message that is no answer: a request or a notification of the server."""
 
 VALUES_PER_S: Final = 200_000
@@ -61,19 +62,19 @@ _YIELD_EVERY: Final = 100
 """Events after which other tasks get a turn."""
 
 
-class TooManyValuesError(Exception):
-    """A message that is no response has too many values; the text says how many it may have."""
+class TooLargeError(Exception):
+    """A message that is no response has too many values or bytes; the text says how many it may have."""
 
 
 def parse_message(line: bytes) -> JSONRPCMessage | None:
     """Parse the message in this line; an error response in place of a response that cannot be read; None: no message.
 
     Raises:
-        TooManyValuesError: it has too many values and is no response.
+        TooLargeError: it has too many values or bytes, and is no response.
     """
     if not is_within_value_limit(line):
         if (response_id := find_response_id(line)) is None:
-            raise TooManyValuesError(f"{MAX_MESSAGE_VALUES:,} values")
+            raise TooLargeError(f"{MAX_MESSAGE_VALUES:,} values")
         return unreadable_response(response_id, TOO_MANY_VALUES)
     try:
         message = _read_message(line)
@@ -81,9 +82,11 @@ def parse_message(line: bytes) -> JSONRPCMessage | None:
         if not line.lstrip().startswith(b"{"):
             return None
         message = _repaired_message(line, failure)
-    unsolicited = isinstance(message, JSONRPCRequest | JSONRPCNotification)
-    if unsolicited and not is_within_value_limit(line, MAX_UNSOLICITED_VALUES):
-        raise TooManyValuesError(f"{MAX_UNSOLICITED_VALUES:,} values that is no answer")
+    if isinstance(message, JSONRPCRequest | JSONRPCNotification):
+        if len(line) > MAX_UNSOLICITED_BYTES:
+            raise TooLargeError(f"{MAX_UNSOLICITED_BYTES // 2**20} MiB that is no answer")
+        if not is_within_value_limit(line, MAX_UNSOLICITED_VALUES):
+            raise TooLargeError(f"{MAX_UNSOLICITED_VALUES:,} values that is no answer")
     return message
 
 

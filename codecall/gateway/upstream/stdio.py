@@ -28,7 +28,7 @@ from codecall.gateway.upstream.messages import (
     MAX_LINES_PER_S,
     VALUES_PER_S,
     Throttle,
-    TooManyValuesError,
+    TooLargeError,
     message_cost,
     parse_message,
 )
@@ -250,7 +250,7 @@ class _MessageReader(_Stream):
             if _looks_like_message(line):
                 large = len(line) > IN_THREAD_BYTES
                 message = await anyio.to_thread.run_sync(parse_message, line) if large else parse_message(line)
-        except TooManyValuesError as limit:
+        except TooLargeError as limit:
             raise self._give_up(f"a message of more than {limit}") from None
         if message is None and line.strip():
             self.wrote_other = True

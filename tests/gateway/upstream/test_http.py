@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fastmcp
+import httpx2
 import pytest
 from fastmcp import Client, Context, FastMCP
 from fastmcp.client.elicitation import ElicitResult
@@ -260,8 +261,12 @@ def test_a_server_cannot_have_streams_opened_again_at_once() -> None:
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
+def checked_events(block: bytes) -> list[web._Event]:
+    return web._checked_events(block, [blank.span() for blank in web._EVENT_END.finditer(block)])
+
+
 def passed_on(block: bytes) -> list[bytes]:
-    return [event.text for event in web._checked_events(block)]
+    return [event.text for event in checked_events(block)]
 
 
 @pytest.mark.parametrize(
@@ -282,11 +287,31 @@ def test_messages_are_passed_on_and_what_is_none_is_left_out(event: bytes, passe
     assert passed_on(event + b"\n\n") == [passed and passed + b"\n\n"]
 
 
+@pytest.mark.parametrize("size", [1, 7, 50, 1000])
+async def test_it_does_not_matter_where_a_stream_is_cut(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(web, "MAX_MESSAGE_BYTES", 100)
+    ends = (b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\n\n")
+    block = b"".join(b"id: %d\ndata: %b%b" % (number, PING, end) for number, end in enumerate(ends * 3))
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(block), size):
+            yield block[start : start + size]
+
+    response = httpx2.Response(200, content=chunks(), request=httpx2.Request("GET", "http://far"))
+    passed = b"".join([part async for part in web._EventStream(response, lambda _: False)])
+    assert passed == b"".join(b"id: %d\ndata: %b\n\n" % (number, PING) for number in range(12))
+
+
+def test_lines_of_events_cost_what_it_takes_to_read_them() -> None:
+    (event,) = checked_events(b"x\n" * 19_000 + b"data: {}\n\n")
+    assert (event.has_message, event.cost > 19_000) == (False, True)
+
+
 def test_a_request_or_notification_of_many_values_is_not_read() -> None:
     many = b",".join([b"[]"] * 30_000)
-    (event,) = web._checked_events(b'data: {"jsonrpc":"2.0","method":"x","params":{"a":[' + many + b"]}}\n\n")
+    (event,) = checked_events(b'data: {"jsonrpc":"2.0","method":"x","params":{"a":[' + many + b"]}}\n\n")
     assert b"more than 50,000 values that is no answer" in event.text
-    (event,) = web._checked_events(b'data: {"jsonrpc":"2.0","id":7,"result":{"a":[' + many + b"]}}\n\n")
+    (event,) = checked_events(b'data: {"jsonrpc":"2.0","id":7,"result":{"a":[' + many + b"]}}\n\n")
     assert (event.answers, event.text.count(b"[]")) == (7, 30_000)
 
 

@@ -19,7 +19,7 @@ from codecall.gateway.upstream import stdio as pipes
 from codecall.gateway.upstream.messages import (
     MAX_MESSAGE_VALUES,
     Throttle,
-    TooManyValuesError,
+    TooLargeError,
     is_within_value_limit,
     parse_message,
     replace_lone_surrogates,
@@ -64,7 +64,7 @@ def test_nobody_waits_for_what_is_no_answer() -> None:
         if b'"result"' in start:
             assert isinstance(parse_message(message), JSONRPCError)
             continue
-        with pytest.raises(TooManyValuesError):
+        with pytest.raises(TooLargeError):
             parse_message(message)
 
 
@@ -141,9 +141,21 @@ async def test_an_answer_that_cannot_be_read_fails_its_call_alone() -> None:
             with pytest.raises(MCPError, match=f"The server's answer was not read: .*{why}"):
                 await write(backend, answer(value))
         assert backend.health.pid == pid
-        for values, limit in ((MANY, "200,000 values"), (LISTS, "50,000 values that is no answer")):
-            with pytest.raises(ServerUnavailableError, match=f"sent a message of more than {limit} and was ended"):
-                await write(backend, (f'{{"jsonrpc":"2.0","method":"x","params":{{"a":[{values}]}}}}', 1))
+
+
+@pytest.mark.parametrize(
+    ("values", "limit"),
+    [
+        (MANY, "200,000 values"),
+        (LISTS, "50,000 values that is no answer"),
+        (f'"{"x" * 4 * 2**20}"', "4 MiB that is no answer"),
+    ],
+    ids=["values", "unasked values", "unasked bytes"],
+)
+async def test_a_program_that_sends_a_large_message_unasked_is_ended(values: str, limit: str) -> None:
+    async with Backend("raw", RAW) as backend:
+        with pytest.raises(ServerUnavailableError, match=f"sent a message of more than {limit} and was ended"):
+            await write(backend, (f'{{"jsonrpc":"2.0","method":"x","params":{{"a":[{values}]}}}}', 1))
 
 
 async def test_a_program_that_writes_large_lines_that_are_no_messages_is_ended() -> None:
