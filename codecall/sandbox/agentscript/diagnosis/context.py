@@ -71,6 +71,8 @@ class Observation:
     """What the last step was taken from; empty where there was none."""
     path: ValuePath
     """From the answer to the value."""
+    wrapped: bool = False
+    """Whether the answer is `{success: true, data}`, of a call with `throwOnError: false`."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class AnswerTrace:
                 answer = self._value(entry)
                 path = _path_in_answer(origin.path + further)
                 if answer is not UNDEFINED and path is not None and (ends := follow(answer, path)) is not None:
-                    yield Observation(entry.name, answer, *ends, path)
+                    yield Observation(entry.name, answer, *ends, path, entry.wrapped)
 
     def _call_at(self, offset: int) -> Node | None:
         """The call of a tool in the script that contains this offset."""

@@ -11,6 +11,7 @@ from itertools import chain, pairwise
 from typing import Final
 
 from codecall.sandbox.agentscript.analysis.reachability import sole_function
+from codecall.sandbox.agentscript.diagnosis.advice import is_certain
 from codecall.sandbox.agentscript.diagnosis.calls import MAX_WARNED_CALLS, CallHistory, shorten
 from codecall.sandbox.agentscript.diagnosis.causes import missing_fields
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields
@@ -23,9 +24,6 @@ from codecall.sandbox.agentscript.parser.mistakes import COMMENT_WITH_LINES, ESC
 from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, PREFIX_LENGTH, key_name, member_name, span
 
 _NOTHING: Final = "Nothing was returned: "
-
-_CERTAIN: Final = (" Did you mean", " The list is", " It is a list", " The content stays")
-"""How suggestions begin that leave no doubt that a property was meant to have a value."""
 
 _NO_JSON: Final = {
     "function": "the value of the script is a function; call it, and return what it gives.",
@@ -49,7 +47,13 @@ _MAX_CHAIN: Final = 8
 
 
 def misread_properties(
-    program: InstrumentedScript, calls: CallHistory, ending: Ending, room_ms: float, declares: Declares
+    program: InstrumentedScript,
+    calls: CallHistory,
+    ending: Ending,
+    room_ms: float,
+    declares: Declares,
+    *,
+    shows_undefined: bool,
 ) -> list[str]:
     """The warnings about properties that the script reads and no answer has.
 
@@ -59,15 +63,17 @@ def misread_properties(
         ending: How it ended.
         room_ms: Milliseconds of its own time that it has left.
         declares: What the tools say of their answers.
+        shows_undefined: Whether a text in its value has the word `undefined`.
     """
-    if not (names := suspects(program, calls)):
+    if not (names := suspects(program, calls, shows_undefined=shows_undefined)):
         return []
 
     def find(dataflow: DataFlow | None) -> list[str]:
         if dataflow is None:
             return []
         search = _Search(program, dataflow, calls)
-        return search.misread(MisreadSearch(dataflow, search.context, calls, ending.missing, declares), names)
+        reads = MisreadSearch(dataflow, search.context, calls, ending.missing, declares)
+        return [search.missing_text(*found) for found in reads.find(names, shows_undefined=shows_undefined)]
 
     return with_dataflow(program.script, room_ms, find, fallback=[])
 
@@ -138,10 +144,6 @@ class _Search:
         }
         self.context = FailureContext(dataflow, None, calls, offsets)
 
-    def misread(self, search: MisreadSearch, names: frozenset[str]) -> list[str]:
-        """The warnings about reads of these names."""
-        return [self._missing_text(node, fields) for node, fields in search.find(names)]
-
     def missing_value(self) -> str | None:
         """Why the script has no value."""
         values = self._values_of_script()
@@ -175,8 +177,8 @@ class _Search:
                 fields = missing_fields(self.context, node.value, "")
                 if fields is None or fields["nothing"] != "undefined":
                     continue
-                if fields["use"].startswith(_CERTAIN) or "`JSON.parse` it" in fields["shape"]:
-                    return self._missing_text(node.value, fields)
+                if is_certain(fields["use"]) or "`JSON.parse` it" in fields["shape"]:
+                    return self.missing_text(node.value, fields)
         return None
 
     def _values_of_script(self) -> list[Node]:
@@ -209,7 +211,7 @@ class _Search:
             value = value.argument if value.type == "AwaitExpression" else value.expression
         for part in _chain(value):
             if (fields := missing_fields(self.context, part, "")) is not None and fields["nothing"] == "undefined":
-                return self._missing_text(part, fields)
+                return self.missing_text(part, fields)
         if value.type == "CallExpression" and getattr(value.callee, "name", None) == "getTool":
             return f"{self._named(value)} is undefined: the script may call no tool of that name."
         if value.type == "CallExpression" and depth < 3:
@@ -252,7 +254,8 @@ class _Search:
         elif node.type == "Identifier":
             yield from (value for value in self._dataflow.values_of(node) if value.type in FUNCTIONS)
 
-    def _missing_text(self, node: Node, fields: HintFields) -> str:
+    def missing_text(self, node: Node, fields: HintFields) -> str:
+        """What is undefined, what the tool returned, and what to write."""
         return f"{self._named(node)} is undefined: {fields['tool']} returned {fields['shape']}.{fields['use']}"
 
     def _named(self, node: Node) -> str:

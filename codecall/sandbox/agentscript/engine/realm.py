@@ -280,8 +280,11 @@ class Realm:
             program = self._program
             if program is not None and (ending.lacks_values or program.ending.silent_callbacks):
                 warnings += nothing_returned(program, self._calls, ending, self._room_ms)
-            if program is not None and any(self._calls.unseen.values()):
-                misread = misread_properties(program, self._calls, ending, self._room_ms, self._declares)
+            if program is not None:
+                shows_undefined = "undefined" in value
+                misread = misread_properties(
+                    program, self._calls, ending, self._room_ms, self._declares, shows_undefined=shows_undefined
+                )
                 told = "".join(warnings)
                 warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in told]
             self._end(ScriptOutcome(value=value, warnings=warnings))
@@ -289,11 +292,20 @@ class Realm:
     def _declares(self, tool: str, name: str) -> bool:
         """Whether the schema of a tool's answers names a property."""
         described = self.ask(tool, "tool", "")
-        return (
-            described is not None
-            and f'"{name}":'
-            in msgspec.json.encode(cast("dict[str, object]", _decode_json(described)).get("outputSchema")).decode()
-        )
+        if described is None:
+            return False
+        pending = [cast("dict[str, object]", _decode_json(described)).get("outputSchema")]
+        while pending:
+            schema = pending.pop()
+            if isinstance(schema, dict):
+                keywords = cast("dict[str, object]", schema)
+                properties = keywords.get("properties")
+                if isinstance(properties, dict) and name in properties:
+                    return True
+                pending += keywords.values()
+            elif isinstance(schema, list):
+                pending += cast("list[object]", schema)
+        return False
 
     def _host_fail(self, report: str) -> None:
         error = _decode_json(report, type=ThrownError)

@@ -420,9 +420,15 @@ ITERATORS = [
     ("return new Set([3]).values()", [3]),
     ("return [[7, 8].entries(), 'ab'[Symbol.iterator]()]", [[[0, 7], [1, 8]], ["a", "b"]]),
     ("function* g() { yield 1; yield* [2, undefined]; return 9 } return g()", [1, 2, None]),
-    ("const v = new Map([['a', callTool('echo', { n: 1 })]]).values(); return { v, w: v }", {"v": [{"n": 1}], "w": [{"n": 1}]}),
+    (
+        "const v = new Map([['a', callTool('echo', { n: 1 })]]).values(); return { v, w: v }",
+        {"v": [{"n": 1}], "w": [{"n": 1}]},
+    ),
     ("const v = [1, 2, 3].values(); v.next(); return v", [2, 3]),
-    ("const m = new Map([['a', 1]]); return await callTool('echo', { rows: [{ keys: m.keys() }] })", {"rows": [{"keys": ["a"]}]}),
+    (
+        "const m = new Map([['a', 1]]); return await callTool('echo', { rows: [{ keys: m.keys() }] })",
+        {"rows": [{"keys": ["a"]}]},
+    ),
     ("return [new Number(5), new Boolean(false), new String('ab')]", [5, False, "ab"]),
 ]
 
