@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 from codecall.sandbox.agentscript.analysis.reachability import sole_function
-from codecall.sandbox.agentscript.diagnosis.advice import advise, answer_fields, is_missing, list_advice, may_have
 from codecall.sandbox.agentscript.diagnosis.calls import shorten
 from codecall.sandbox.agentscript.diagnosis.context import (
     FailureContext,
@@ -22,6 +21,7 @@ from codecall.sandbox.agentscript.diagnosis.context import (
     message_fields,
 )
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, ValuePath, pattern_parts
+from codecall.sandbox.agentscript.diagnosis.remedies import advise, answer_fields, is_missing, list_advice, may_have
 from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS, METHODS, WRAPPERS
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import (

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Final, cast
 
-from codecall.sandbox.agentscript.diagnosis.advice import Advice, advise, answer_fields, may_have, primitive_kind
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory
 from codecall.sandbox.agentscript.diagnosis.context import (
     UNDEFINED,
@@ -24,6 +23,7 @@ from codecall.sandbox.agentscript.diagnosis.context import (
     member_text,
 )
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, Step
+from codecall.sandbox.agentscript.diagnosis.remedies import Advice, advise, answer_fields, may_have, primitive_kind
 from codecall.sandbox.agentscript.diagnosis.uses import AnswerUses, is_nothing
 from codecall.sandbox.agentscript.foreign_words import LIST_WRAPPERS, SUCCESS, WRAPPERS
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
@@ -248,8 +248,15 @@ class MisreadSearch:
             called = self._dataflow.text(parent.callee)
             return called in _OF_NUMBERS or called.startswith(("Math.", "Number."))
         if kind == "Property":
-            return of_item and key_name(parent.key) in self._missing
+            return key_name(parent.key) in self._missing and (of_item or self._is_empty(parent, name))
         return of_item and self._is_condition(parent, node) and not _FLAGS.search(name)
+
+    def _is_empty(self, prop: Node, name: str) -> bool:
+        """Whether an object in the value has a property of this name and others, and all were left out of it."""
+        owner = self._uses.parent(prop)
+        items: list[Node] = [] if owner is None or owner.type != "ObjectExpression" else owner.properties
+        keys = [key_name(item.key) if item.type == "Property" and not item.computed else "" for item in items]
+        return len(keys) > 1 and not _FLAGS.search(name) and all(key in self._missing for key in keys)
 
     def _is_ready(self, node: Node, name: str) -> bool:
         """Whether a condition is ready for the property to be missing: it asks for what is there only where something

@@ -11,12 +11,12 @@ from itertools import chain, pairwise
 from typing import Final
 
 from codecall.sandbox.agentscript.analysis.reachability import sole_function
-from codecall.sandbox.agentscript.diagnosis.advice import is_certain
 from codecall.sandbox.agentscript.diagnosis.calls import MAX_WARNED_CALLS, CallHistory, shorten
 from codecall.sandbox.agentscript.diagnosis.causes import missing_fields
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, with_dataflow
 from codecall.sandbox.agentscript.diagnosis.misread import Declares, MisreadSearch, suspects
+from codecall.sandbox.agentscript.diagnosis.remedies import is_certain
 from codecall.sandbox.agentscript.diagnosis.report import NO_VALUE, Ending
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node

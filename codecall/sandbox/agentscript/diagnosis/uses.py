@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from codecall.sandbox.agentscript.diagnosis.advice import may_have
 from codecall.sandbox.agentscript.diagnosis.dataflow import CallOrigin, DataFlow, Step, ValuePath
+from codecall.sandbox.agentscript.diagnosis.remedies import may_have
 from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, children, key_name, member_name

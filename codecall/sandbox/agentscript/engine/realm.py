@@ -18,6 +18,7 @@ import msgspec
 from codecall.sandbox.agentscript.checked import Position
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, CallWarnings
 from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, nothing_returned
+from codecall.sandbox.agentscript.diagnosis.remedies import declares
 from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.engine.bytecode import defer_collection, load
 from codecall.sandbox.agentscript.engine.console import Console
@@ -290,22 +291,7 @@ class Realm:
             self._end(ScriptOutcome(value=value, warnings=warnings))
 
     def _declares(self, tool: str, name: str) -> bool:
-        """Whether the schema of a tool's answers names a property."""
-        described = self.ask(tool, "tool", "")
-        if described is None:
-            return False
-        pending = [cast("dict[str, object]", _decode_json(described)).get("outputSchema")]
-        while pending:
-            schema = pending.pop()
-            if isinstance(schema, dict):
-                keywords = cast("dict[str, object]", schema)
-                properties = keywords.get("properties")
-                if isinstance(properties, dict) and name in properties:
-                    return True
-                pending += keywords.values()
-            elif isinstance(schema, list):
-                pending += cast("list[object]", schema)
-        return False
+        return declares(self.ask(tool, "tool", ""), name)
 
     def _host_fail(self, report: str) -> None:
         error = _decode_json(report, type=ThrownError)

@@ -103,6 +103,10 @@ RIGHT = [
     "const r = await callTool('send', {}); return r?.status ?? 'none'",
     # Properties that may be missing
     "const u = await callTool('user', {}); return { name: u.name, note: u.note ?? 'none' }",
+    "const u = await callTool('user', {}); return { id: u.id, nick: u.nick, phone: u.phone }",
+    "const u = await callTool('user', {}); return { phone: u.phone }",
+    "const u = await callTool('user', {}); return { error: u.error, warning: u.warning }",
+    "const u = await callTool('schema_user', {}); return { nick: u.nick, rate: u.rate }",
     "const u = await callTool('user', {}); return u.body ?? ''",
     "const u = await callTool('user', {}); return u.content || 'nothing'",
     "const u = await callTool('user', {}); return (u.friends ?? []).length",
@@ -269,6 +273,8 @@ WRONG = [
     (ORDERS_CALL + "return r.data.filter((o) => o.state !== 'delivered').length", "`o.state`", ""),
     (ORDERS_CALL + "return r.data.filter((o) => o.type === 'lamp' && o.total > 5).length", "`o.type`", ""),
     (ORDERS_CALL + "return r.data.some((o) => { return o.kind === 3; })", "`o.kind`", ""),
+    # What is left of a result
+    ("const u = await callTool('user', {}); return { mail: u.mail, total: u.total }", "`u.mail`", ""),
     # What a text shows
     (ORDERS_CALL + "return r.data.map((o) => `${o.no} ${o.city}`)", "`o.city`", "Did you mean `o.address.city`?"),
 ]

@@ -218,3 +218,26 @@ def list_advice(owner: str, values: Iterable[object]) -> Advice:
 def is_missing(value: object) -> bool:
     """Whether a value is undefined or null."""
     return value is UNDEFINED or value is None
+
+
+def declares(described: str | None, name: str) -> bool:
+    """Whether a tool says that its answers may have a property of a name.
+
+    Args:
+        described: What `getTool` gives of it, as JSON text; None where there is no such tool.
+        name: The name of the property.
+    """
+    if described is None:
+        return False
+    pending = [cast("dict[str, object]", msgspec.json.decode(described)).get("outputSchema")]
+    while pending:
+        schema = pending.pop()
+        if isinstance(schema, dict):
+            keywords = cast("dict[str, object]", schema)
+            properties = keywords.get("properties")
+            if isinstance(properties, dict) and name in properties:
+                return True
+            pending += keywords.values()
+        elif isinstance(schema, list):
+            pending += cast("list[object]", schema)
+    return False
