@@ -221,7 +221,8 @@ class MisreadSearch:
                 return True
         elif advice.text.startswith(" Did you mean"):
             return True
-        return self._is_needed(node, name, observation) or self._is_in_owner(node, name, observation)
+        needed = self._is_needed(node, name, observation) and not self._uses.is_tested(node, name)
+        return needed or self._is_in_owner(node, name, observation)
 
     def _is_in_owner(self, node: Node, name: str, observation: Observation) -> bool:
         """Whether what is read of a wrapper that is not there stands in the answer itself: `answer.data?.total`."""

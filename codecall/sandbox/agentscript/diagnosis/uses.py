@@ -22,7 +22,7 @@ _VALUES: Final = frozenset({"Identifier", "MemberExpression"})
 _TRANSPARENT: Final = frozenset({"ChainExpression", "AwaitExpression"})
 _NO_USE: Final = frozenset(
     {"ExpressionStatement", "ArrayPattern", "ObjectPattern", "RestElement", "VariableDeclarator"}
-    | {"AssignmentPattern", "LabeledStatement", "BreakStatement", "ContinueStatement"}
+    | {"LabeledStatement", "BreakStatement", "ContinueStatement"}
 )
 """What a name stands in without its value being used, or where it becomes the value of a variable, which is looked at
 in its place."""
@@ -109,7 +109,7 @@ class AnswerUses:
         match str(parent.type):
             case "CallExpression" | "NewExpression":
                 return parent.callee is not node and _root_name(parent.callee) not in _OUTPUTS
-            case "LogicalExpression" | "ForOfStatement" | "ForInStatement":
+            case "LogicalExpression" | "AssignmentPattern" | "ForOfStatement" | "ForInStatement":
                 return parent.right is node
             case "ConditionalExpression":
                 return parent.test is not node
@@ -133,6 +133,8 @@ class AnswerUses:
         kind = str(parent.type)
         used = kind not in _NO_USE and getattr(parent, "test", None) is not node
         match kind:
+            case "AssignmentPattern":
+                used = parent.right is node
             case "AssignmentExpression":
                 used = parent.right is node and parent.left.type == "MemberExpression"
             case "MemberExpression":
@@ -157,6 +159,28 @@ class AnswerUses:
         return used
 
     # What the value of a property is taken for
+
+    def is_tested(self, read: Node, name: str) -> bool:
+        """Whether the script asks anywhere whether the property that `read` reads is there: `if (user.phone) …`."""
+        owners = self.owners_of(read)
+        return any(
+            node.type == "MemberExpression"
+            and member_name(node) == name
+            and self._asks(node)
+            and bool(owners & self._places(node.object))
+            for node in self._dataflow.nodes
+        )
+
+    def _asks(self, node: Node) -> bool:
+        node, parent = self._context(node)
+        if parent is None:
+            return False
+        if parent.type == "LogicalExpression":
+            return parent.left is node and parent.operator == "&&"
+        if parent.type == "BinaryExpression":
+            return any(map(is_nothing, (parent.left, parent.right)))
+        is_not = parent.type == "UnaryExpression" and str(parent.operator) in {"!", "typeof"}
+        return is_not or getattr(parent, "test", None) is node
 
     def means_list(self, read: Node) -> bool:
         """Whether the script takes the value of a property for a list."""

@@ -60,6 +60,7 @@ LOOP = "const all = []; let cursor; for (let i = 0; i < 9; i++) { const p = awai
 PER_PAGE = "const all = []; for (let page = 1; page < 9; page++) { const p = await callTool('orders_list', { page }); "
 ALL = "all.push(...p.items); "
 
+NORMALIZE = "const list = (x) => (Array.isArray(x) ? x : x.items || x.orders || x.results || x.data || []); "
 RIGHT = [
     # Several names of a list
     ORDERS_CALL + "const list = r.orders || r.items || r.data || []; return list.length",
@@ -78,12 +79,21 @@ RIGHT = [
     ORDERS_CALL + "if (r.items) return r.items.length; return r.data.length",
     "const get = (name) => callTool(name, {}); const a = await get('orders_list'); const b = await get('small_list'); "
     "return [(a.data ?? []).length, (b.items ?? []).length]",
+    NORMALIZE + ORDERS_CALL + "return list(r).length",
+    ORDERS_CALL
+    + "let rows; if (r.orders) rows = r.orders; else if (r.data) rows = r.data; else rows = r; return rows.length",
+    ORDERS_CALL + "const rows = (r && (r.orders || r.data)) || []; return rows.length",
+    ORDERS_CALL + "const rows = r?.data?.orders ?? r?.data ?? []; return rows.length",
+    "const r = await callTool('user', {}); const u = r.user ?? r.data ?? r; return u.name",
+    "const r = await callTool('user', {}); return [r.data?.name ?? r.name]",
     # Lists, and what may be one
     STOCK + "return (Array.isArray(r) ? r : r.items).length",
     STOCK + "const rows = r.items || r.data || r; return rows.length",
     STOCK + "const rows = r.items?.length ? r.items : r; return rows.map((x) => x.sku)",
     STOCK + "if (r.error) return r.error; return r.length",
     STOCK + "return { n: r.length, items: (r.items ?? []).length }",
+    STOCK + "const { items = r } = r; return items.length",
+    STOCK + "let rows = r.items; if (!rows) rows = r; return rows.length",
     # Texts, numbers, nothing
     CANCEL + "return r.message ?? r",
     CANCEL + "return typeof r === 'string' ? r : r.status",
@@ -101,12 +111,19 @@ RIGHT = [
     "const r = await callTool('send', {}); return r?.error ? 'failed' : 'sent'",
     "const r = await callTool('send', {}); return r?.on_hand ?? 0",
     "const r = await callTool('send', {}); return r?.status ?? 'none'",
+    "const all = await Promise.all([1, 2].map(() => callTool('cancel', {}))); return all.map((r) => r.message ?? r)",
+    "const all = await Promise.allSettled([callTool('cancel', {})]); return all.map((r) => r.status === 'fulfilled')",
+    "const r = await callTool('note', {}); const id = r.id !== undefined ? r.id : r; return id",
+    "const r = await callTool('fx', {}); return Number.isFinite(r) ? r : r.rate",
     # Properties that may be missing
     "const u = await callTool('user', {}); return { name: u.name, note: u.note ?? 'none' }",
     "const u = await callTool('user', {}); return { id: u.id, nick: u.nick, phone: u.phone }",
     "const u = await callTool('user', {}); return { phone: u.phone }",
     "const u = await callTool('user', {}); return { error: u.error, warning: u.warning }",
     "const u = await callTool('schema_user', {}); return { nick: u.nick, rate: u.rate }",
+    "const u = await callTool('user', {}); return u.mail ? `${u.name} <${u.mail}>` : u.name",
+    "const u = await callTool('user', {}); const l = [u.name]; if (u.phone) l.push(`Phone: ${u.phone}`); return l",
+    "const u = await callTool('user', {}); return u.age !== undefined && u.age * 2 > 30 ? 'old' : 'young'",
     "const u = await callTool('user', {}); return u.body ?? ''",
     "const u = await callTool('user', {}); return u.content || 'nothing'",
     "const u = await callTool('user', {}); return (u.friends ?? []).length",
