@@ -25,6 +25,10 @@ from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, PREFIX_LENGTH, 
 
 _NOTHING: Final = "Nothing was returned: "
 
+_SORTS_NOTHING: Final = (
+    "gives true or false, which does not sort: for numbers write `a.n - b.n`, for texts `a.name < b.name ? -1 : 1`."
+)
+
 _NO_JSON: Final = {
     "function": "the value of the script is a function; call it, and return what it gives.",
     "symbol": "the value of the script is a symbol, for which JSON has no form; return a text in its place.",
@@ -97,9 +101,9 @@ def nothing_returned(program: InstrumentedScript, calls: CallHistory, ending: En
         )
 
     warnings = [
-        f"The callback of `.{site.method}()` on line {program.lines.line(site.start)} returns nothing: with braces it "
-        "needs a `return`."
-        for site in program.ending.silent_callbacks[:MAX_WARNED_CALLS]
+        f"The callback of `.{site.method}()` on line {program.lines.line(site.start)} "
+        f"{_SORTS_NOTHING if site.compares else 'returns nothing: with braces it needs a `return`.'}"
+        for site in program.ending.mistaken_callbacks[:MAX_WARNED_CALLS]
     ]
     if ending.kind in NO_VALUE:
         reason = _without_search(program, calls, ending)

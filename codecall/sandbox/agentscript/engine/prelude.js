@@ -779,6 +779,7 @@
       if (work.pending.length === 0) {
         work.checkShared();
         const lost = work.lost('the result');
+        if (sortedAsTexts) append(work.notes, 'Numbers were sorted as texts, such as 10 before 9: write `.sort((a, b) => a - b)`');
         if (lost !== '') append(work.notes, `JSON has no form for what is null, or left out, in the result: ${lost}`);
         reportSteps();
         $finish(data === DROP ? 'null' : stringify(data), stringify({ __proto__: null, notes: work.notes, kind: typeof value, raced, ...work.gaps() }));
@@ -956,6 +957,17 @@
     for (let index = 0; index < list.length; index++) action(list[index]);
   }
 
+  let sortedAsTexts = false;
+  function isMissorted(numbers) {
+    let missorted = false;
+    for (let index = 1; index < numbers.length; index++) {
+      if ((index & 1023) === 0) tick(stepsSoFar());
+      if (typeof numbers[index] !== 'number') return false;
+      if (numbers[index] < numbers[index - 1]) missorted = true;
+    }
+    return missorted;
+  }
+
   function replaceBuiltIns() {
     // Handlers of rejections are like `catch`: a limit passes through. `await` does not come this way; catch clauses
     // are counted in the source.
@@ -1007,6 +1019,17 @@
         }, space);
       },
     }.stringify));
+    // Without a function numbers are sorted as texts, 10 before 9.
+    each(['sort', 'toSorted'], (name) => {
+      const native = Array.prototype[name];
+      install(Array.prototype, name, freeze({
+        [name](compare) {
+          const list = apply(native, this, [compare]);
+          if (compare === undefined && isArray(list) && !sortedAsTexts && typeof list[0] === 'number') sortedAsTexts = isMissorted(list);
+          return list;
+        },
+      }[name]));
+    });
     // Functions that take the properties of an object would find none in a promise.
     each(['entries', 'getOwnPropertyNames', 'keys', 'values'], (name) => {
       const native = Object[name];

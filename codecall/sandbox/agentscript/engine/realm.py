@@ -279,7 +279,7 @@ class Realm:
             warnings = [*ending.notes, *self._call_warnings().at_end(ending.raced)]
             self._raced = frozenset(ending.raced)
             program = self._program
-            if program is not None and (ending.lacks_values or program.ending.silent_callbacks):
+            if program is not None and (ending.lacks_values or program.ending.mistaken_callbacks):
                 warnings += nothing_returned(program, self._calls, ending, self._room_ms)
             if program is not None:
                 shows_undefined = "undefined" in value

@@ -467,3 +467,34 @@ async def test_what_a_value_loses_on_its_way_out_is_told(enclave: Enclave, value
 async def test_the_groups_of_a_match_are_no_loss(enclave: Enclave) -> None:
     result = await enclave.execute("return 'a1'.matchAll(/(?<digit>\\d)/g)")
     assert (result.value, result.warnings) == ([["1", "1"]], ())
+
+
+SORTED = [
+    ("return [3, 10, 9].sort()", "Numbers were sorted as texts"),
+    ("return [3, 10, 9].toSorted()[0]", "Numbers were sorted as texts"),
+    ("return [3, 10, 9].sort((a, b) => a > b)", "`.sort()` on line 1 gives true or false, which does not sort"),
+    ("return [3, 10, 9].toSorted((a, b) => b < a)", "`.toSorted()` on line 1 gives true or false"),
+]
+
+
+@pytest.mark.parametrize(("script", "warning"), SORTED)
+async def test_what_does_not_sort_is_told(enclave: Enclave, script: str, warning: str) -> None:
+    result = await enclave.execute(script)
+    assert len(result.warnings) == 1
+    assert warning in result.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "return [1, 3, 2].sort()",
+        "return ['b', 'a', '10', '9'].sort()",
+        "return [10, 'a', 9].sort()",
+        "return [3, 10, 9].sort((a, b) => a - b)",
+        "return ['b', 'a'].sort((a, b) => (a > b ? 1 : -1))",
+        "return [3, 10].sort((a, b) => (a > b) - (a < b))",
+        "return [].sort()",
+    ],
+)
+async def test_what_sorts_is_not_warned_of(enclave: Enclave, script: str) -> None:
+    assert (await enclave.execute(script)).warnings == ()
