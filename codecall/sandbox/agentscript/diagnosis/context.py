@@ -74,6 +74,16 @@ class Observation:
     wrapped: bool = False
     """Whether the answer is `{success: true, data}`, of a call with `throwOnError: false`."""
 
+    @property
+    def of_wrapper(self) -> bool:
+        """Whether the value is a property of `{success: true, data}`."""
+        return self.wrapped and len(self.path) == 1
+
+    @property
+    def of_answer(self) -> bool:
+        """Whether the value is a property of what the tool returned."""
+        return len(self.path) == (2 if self.wrapped and self.path[0] == "data" else 1) and not self.of_wrapper
+
 
 @dataclass(frozen=True)
 class FailureContext:

@@ -50,6 +50,7 @@ _UNPACKED = re.compile(r"\{([^{}]*+)\}\s*=\s*await\b")
 _NUMERIC: Final = frozenset({"+", "-", "*", "/", "%", "**", "<", ">", "<=", ">="})
 _EQUALITY: Final = frozenset({"===", "!==", "==", "!="})
 _OF_NUMBERS: Final = frozenset({"Number", "parseFloat", "parseInt", "Date"})
+_MEMBERS: Final = frozenset({"MemberExpression", "ChainExpression"})
 _PREDICATES: Final = frozenset({"filter", "find", "findIndex", "findLast", "some", "every"})
 _FLAGS: Final = re.compile(r"(?i)err|fail|warn|delet|archiv|hidden|disabl|cancel|is_?null|invalid|reject")
 """Names of what is commonly there only where something is special: a condition that asks for one means that."""
@@ -166,7 +167,7 @@ class MisreadSearch:
         parent = self._uses.parent(node)
         shown = shows_undefined and parent is not None and parent.type == "TemplateLiteral"
         for observation in observations:
-            of_wrapper = observation.wrapped and len(observation.path) == 1
+            of_wrapper = observation.of_wrapper
             unseen = name == "length" or name in self._calls.unseen.get(observation.tool, ())
             if name in _OF_WRAPPER if of_wrapper else not (unseen or shown):
                 return None
@@ -199,10 +200,9 @@ class MisreadSearch:
         """What may have been meant by a property that is not there; None where it may as well be missing."""
         owner = self._context.owner_text(node.object) if node.type == "MemberExpression" else ""
         parents = observation.parents
-        of_answer = len(observation.path) == 1
-        lists = name in LIST_WRAPPERS and of_answer and self._uses.means_list(node)
+        lists = name in LIST_WRAPPERS and observation.of_answer and self._uses.means_list(node)
         objects = [cast("dict[str, object]", parent) for parent in parents if isinstance(parent, dict)]
-        if any(objects) and not (observation.wrapped and of_answer):
+        if any(objects) and not observation.of_wrapper:
             lists = lists or name.casefold() in observation.tool.casefold()
             advice = advise(owner, observation, "map" if lists else "")
             meant = self._is_meant(node, name, observation, advice, lists=lists or name == "length")
@@ -212,7 +212,7 @@ class MisreadSearch:
         primitive = primitive_kind(parents) is not None
         ready = any(may_have(parent, name) for parent in parents) or self._is_ready(node, name)
         meant = not ready if primitive else lists and all(isinstance(parent, list) for parent in parents)
-        return advise(owner, observation, "") if meant or observation.wrapped else None
+        return advise(owner, observation, "") if meant or observation.of_wrapper else None
 
     def _is_meant(self, node: Node, name: str, observation: Observation, advice: Advice, *, lists: bool) -> bool:
         """Whether a property of objects that none of them has was meant to have a value. `lists`: a list was meant."""
@@ -227,12 +227,10 @@ class MisreadSearch:
     def _is_in_owner(self, node: Node, name: str, observation: Observation) -> bool:
         """Whether what is read of a wrapper that is not there stands in the answer itself: `answer.data?.total`."""
         parent = self._uses.parent(node)
-        answer = observation.answer
-        is_wrapper = name in WRAPPERS and len(observation.path) == 1
-        is_read = (
-            is_wrapper and parent is not None and parent.type == "MemberExpression" and node is not parent.property
-        )
-        return is_read and isinstance(answer, dict) and member_name(parent) in answer
+        answer = observation.parents[0]
+        if name not in WRAPPERS or not observation.of_answer or not isinstance(answer, dict):
+            return False
+        return parent is not None and parent.type == "MemberExpression" and member_name(parent) in answer
 
     def _is_needed(self, node: Node, name: str, observation: Observation) -> bool:
         """Whether what becomes of the value is never meant of an undefined one."""
@@ -253,11 +251,12 @@ class MisreadSearch:
         return of_item and self._is_condition(parent, node) and not _FLAGS.search(name)
 
     def _is_empty(self, prop: Node, name: str) -> bool:
-        """Whether an object in the value has a property of this name and others, and all were left out of it."""
+        """Whether an object in the value takes this property and others from answers, and all were left out of it."""
         owner = self._uses.parent(prop)
         items: list[Node] = [] if owner is None or owner.type != "ObjectExpression" else owner.properties
-        keys = [key_name(item.key) if item.type == "Property" and not item.computed else "" for item in items]
-        return len(keys) > 1 and not _FLAGS.search(name) and all(key in self._missing for key in keys)
+        keys = [key_name(item.key) for item in items if item.type == "Property" and item.value.type in _MEMBERS]
+        lacks_all = len(keys) == len(items) > 1 and all(key in self._missing for key in keys)
+        return lacks_all and not _FLAGS.search(name)
 
     def _is_ready(self, node: Node, name: str) -> bool:
         """Whether a condition is ready for the property to be missing: it asks for what is there only where something

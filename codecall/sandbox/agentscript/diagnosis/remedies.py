@@ -88,7 +88,7 @@ def advise(owner: str, observation: Observation, member: str) -> Advice:
     if not all(map(is_missing, observation.values)) or not isinstance(step, str):
         return _null_advice(observation, member)
     parents = [cast("dict[str, object]", parent) for parent in observation.parents if isinstance(parent, dict)]
-    if observation.wrapped and len(observation.path) == 1:
+    if observation.of_wrapper:
         return _wrapper_advice(owner, step, parents[0])
     return (
         _content_advice(owner, step, observation.parents)
@@ -122,7 +122,7 @@ def _unwrapped_advice(step: str, observation: Observation, member: str) -> Advic
     # Of an object a list is not had by leaving something out; only `content[0]` is another client's wrapper as a whole.
     lists = is_object and member in LIST_MEMBERS and (step, member) != ("content", "0")
     is_wrapper = step in (WRAPPERS if is_object else LIST_WRAPPERS)
-    if not is_wrapper or len(observation.path) != 1 or lists:
+    if not is_wrapper or not observation.of_answer or lists:
         return None
     return Advice(f" The value is not wrapped: leave `.{step}` out.", owner=True)
 

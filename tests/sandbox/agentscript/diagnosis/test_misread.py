@@ -119,6 +119,7 @@ RIGHT = [
     "const u = await callTool('user', {}); return { name: u.name, note: u.note ?? 'none' }",
     "const u = await callTool('user', {}); return { id: u.id, nick: u.nick, phone: u.phone }",
     "const u = await callTool('user', {}); return { phone: u.phone }",
+    "const u = await callTool('user', {}); return { tag: u.tags.find((x) => x === 'b'), mail: u.mail }",
     "const u = await callTool('user', {}); return { error: u.error, warning: u.warning }",
     "const u = await callTool('schema_user', {}); return { nick: u.nick, rate: u.rate }",
     "const u = await callTool('user', {}); return u.mail ? `${u.name} <${u.mail}>` : u.name",
@@ -145,6 +146,8 @@ RIGHT = [
     SAFE + "return r.error ? r.error.code : r.data.page",
     SAFE + "const { success, data, error } = r; return success ? data.page : error.message",
     SAFE + "return { done: r.success, error: r.error }",
+    SAFE + "return r.success ? (r.data.orders ?? r.data.data).length : 0",
+    "const r = await callTool('cancel', {}, { throwOnError: false }); return r.data.error ? 'failed' : r.data",
     SAFE + "return r.ok ?? r.success",
     SAFE + "const d = r.data ?? r; return r.page ?? d.page",
     "const all = await Promise.all(['a', 'b'].map(() => callTool('fx', {}, { throwOnError: false }))); "
@@ -259,6 +262,17 @@ WRONG = [
     ),
     # A result that says whether it succeeded
     (SAFE + "if (!r.ok) return { err: r.error }; return r.data", "`r.ok`", "it is `r.success`, not `ok`."),
+    (SAFE + "return (r.data.orders ?? []).length", "`r.data.orders`", "The list is `r.data.data`."),
+    (
+        "const r = await callTool('fx', {}, { throwOnError: false }); return 100 * (r.data.rate ?? 1)",
+        "`r.data.rate`",
+        "`r.data` is a number: use it as it is.",
+    ),
+    (
+        "const r = await callTool('stock_low', {}, { throwOnError: false }); return (r.data.items ?? []).length",
+        "`r.data.items`",
+        "leave `.items` out",
+    ),
     (SAFE + "return r.isError ? 'failed' : 'done'", "`r.isError`", "it is `r.success`, not `isError`."),
     (SAFE + "if (r.success) return r.value ?? 0; return 0", "`r.value`", "the value is `r.data`."),
     (SAFE + "return r.success ? r.page : 0", "`r.page`", "the value is `r.data`: `r.data.page`."),
