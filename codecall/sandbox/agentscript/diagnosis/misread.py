@@ -183,6 +183,8 @@ class MisreadSearch:
         """The same for what is asked of the answer of a tool that gives none: `(await callTool('send'))?.success`."""
         if node.type != "MemberExpression" or name not in _OF_NOTHING or self._is_ready(node, name):
             return None
+        if self._uses.are_tested(self._uses.owners_of(node)):
+            return None
         for observation in islice(self._context.observations(node.object), _MAX_OBSERVATIONS):
             if observation.path or observation.answer is not None or self._declares(observation.tool, name):
                 return None
@@ -260,10 +262,12 @@ class MisreadSearch:
 
     def _is_ready(self, node: Node, name: str) -> bool:
         """Whether a condition is ready for the property to be missing: it asks for what is there only where something
-        has gone wrong, as `answer.error` and `answer.success === false` do."""
+        has gone wrong, as `answer.error`, `answer.ok ?? true` and `answer.success === false` do."""
         if _FLAGS.search(name):
             return True
         parent = self._uses.parent(node)
+        if parent is not None and parent.type == "LogicalExpression":
+            return getattr(parent.right, "value", None) is True
         if parent is None or parent.type != "BinaryExpression" or parent.operator not in _EQUALITY:
             return False
         return any(

@@ -171,6 +171,11 @@ class AnswerUses:
             for node in self._dataflow.nodes
         )
 
+    def are_tested(self, values: frozenset[Place]) -> bool:
+        """Whether the script asks anywhere whether one of these values is there: `if (!answer) …`."""
+        nodes = (node for node in self._dataflow.nodes if node.type in _VALUES and self._asks(node))
+        return any(values & self._places(node) for node in nodes)
+
     def _asks(self, node: Node) -> bool:
         node, parent = self._context(node)
         if parent is None:
