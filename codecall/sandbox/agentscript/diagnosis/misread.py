@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
+from time import monotonic
 from typing import Final, cast
 
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory
@@ -36,6 +37,7 @@ MAX_MISREAD: Final = 3
 
 _MAX_KEYS: Final = 200
 """Keys of answers that a name is compared with."""
+_SHARE_OF_ROOM: Final = 4
 _MAX_READS: Final = 400
 """Reads of properties that are looked at."""
 _MAX_OBSERVATIONS: Final = 32
@@ -128,18 +130,21 @@ class MisreadSearch:
         self._declares = declares
         self._uses = AnswerUses(dataflow)
 
-    def find(self, names: frozenset[str], *, shows_undefined: bool) -> Iterator[tuple[Node, HintFields]]:
-        """The reads to warn of, one of each tool and name, with the fields of a hint."""
+    def find(
+        self, names: frozenset[str], room_ms: float, *, shows_undefined: bool
+    ) -> Iterator[tuple[Node, HintFields]]:
+        """The reads to warn of, one of each tool and name, with the fields of a hint; those that are found in a part of
+        the milliseconds that are left."""
+        until = monotonic() + room_ms / _SHARE_OF_ROOM / 1000
         told = set[tuple[str, str]]()
         for node, name in islice(self._reads(names), _MAX_READS):
             found = self._misread(node, name, shows_undefined=shows_undefined)
-            if found is None or (key := (found[0].tool, name)) in told:
-                continue
-            told.add(key)
-            observation, advice = found
-            fields = answer_fields(observation, "", observation.values)
-            yield node.left if node.type == "AssignmentPattern" else node, {**fields, "use": advice.text}
-            if len(told) == MAX_MISREAD:
+            if found is not None and (key := (found[0].tool, name)) not in told:
+                told.add(key)
+                observation, advice = found
+                fields = answer_fields(observation, "", observation.values)
+                yield node.left if node.type == "AssignmentPattern" else node, {**fields, "use": advice.text}
+            if len(told) == MAX_MISREAD or monotonic() > until:
                 return
 
     def _reads(self, names: frozenset[str]) -> Iterator[tuple[Node, str]]:

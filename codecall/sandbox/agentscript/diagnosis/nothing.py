@@ -77,7 +77,8 @@ def misread_properties(
             return []
         search = _Search(program, dataflow, calls)
         reads = MisreadSearch(dataflow, search.context, calls, ending.missing, declares)
-        return [search.missing_text(*found) for found in reads.find(names, shows_undefined=shows_undefined)]
+        found = reads.find(names, room_ms, shows_undefined=shows_undefined)
+        return [search.missing_text(node, fields) for node, fields in found]
 
     return with_dataflow(program.script, room_ms, find, fallback=[])
 

@@ -47,6 +47,15 @@ class AnswerUses:
         self._of_nodes: dict[int, frozenset[Place]] = {}
         self._of_variables: dict[object, frozenset[Place]] = {}
         self._taken_apart: dict[tuple[frozenset[Place], str], bool] = {}
+        self._tested: dict[tuple[frozenset[Place], str], bool] = {}
+        self._members: dict[object, list[Node]] = {}
+        """Member expressions by the name that they read; those of computed ones by None."""
+        self._identifiers: dict[str, list[Node]] = {}
+        for node in dataflow.nodes:
+            if node.type == "MemberExpression":
+                self._members.setdefault(member_name(node), []).append(node)
+            elif node.type == "Identifier":
+                self._identifiers.setdefault(node.name, []).append(node)
 
     def parent(self, node: Node) -> Node | None:
         """The node that an expression is part of, without `?.` and `await`."""
@@ -89,11 +98,9 @@ class AnswerUses:
         return self._taken_apart[known]
 
     def _owners_of_reads(self, key: str) -> Iterator[Node]:
-        for node in self._dataflow.nodes:
-            if node.type == "MemberExpression" and member_name(node) in {key, None}:
-                yield node.object
-            if node.type in _VALUES and self._is_taken_apart(node):
-                yield node
+        for name in (key, None):
+            yield from (node.object for node in self._members.get(name, ()))
+        yield from (node for node in self._dataflow.nodes if node.type in _VALUES and self._is_taken_apart(node))
 
     def _destructured(self, key: str) -> Iterator[Node]:
         for pattern in self._dataflow.nodes:
@@ -161,20 +168,20 @@ class AnswerUses:
     # What the value of a property is taken for
 
     def is_tested(self, read: Node, name: str) -> bool:
-        """Whether the script asks anywhere whether the property that `read` reads is there: `if (user.phone) …`."""
+        """Whether the script asks anywhere whether the property that `read` reads is there: `if (user.phone) …`.
+        True, too, where there is too much to look at."""
         owners = self.owners_of(read)
-        return any(
-            node.type == "MemberExpression"
-            and member_name(node) == name
-            and self._asks(node)
-            and bool(owners & self._places(node.object))
-            for node in self._dataflow.nodes
-        )
+        if (owners, name) not in self._tested:
+            tests = filter(self._asks, self._members.get(name, ()))
+            found = any(owners & self._places(node.object) for node in tests)
+            self._tested[owners, name] = found or self._budget < 0
+        return self._tested[owners, name]
 
     def are_tested(self, values: frozenset[Place]) -> bool:
-        """Whether the script asks anywhere whether one of these values is there: `if (!answer) …`."""
+        """Whether the script asks anywhere whether one of these values is there: `if (!answer) …`. True, too, where
+        there is too much to look at."""
         nodes = (node for node in self._dataflow.nodes if node.type in _VALUES and self._asks(node))
-        return any(values & self._places(node) for node in nodes)
+        return any(values & self._places(node) for node in nodes) or self._budget < 0
 
     def _asks(self, node: Node) -> bool:
         node, parent = self._context(node)
@@ -202,8 +209,7 @@ class AnswerUses:
         if name.type != "Identifier":
             return
         variable = self._dataflow.variable(name)
-        same = [node for node in self._dataflow.nodes if node.type == "Identifier" and node.name == name.name]
-        for node in same[:_MAX_SPOTS]:
+        for node in self._identifiers.get(name.name, [])[:_MAX_SPOTS]:
             if node is not name and self._dataflow.variable(node) == variable:
                 yield node
 
