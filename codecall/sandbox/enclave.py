@@ -36,6 +36,7 @@ from codecall.redaction.clean import ThreadedCleaner, clean_text, clean_value
 from codecall.redaction.masking import mask_call_inputs
 from codecall.sandbox import wire
 from codecall.sandbox.callbacks import CallbackBroker, ResourceHandler, ToolHandler, check_handlers
+from codecall.sandbox.host.length import refuse_excess
 from codecall.sandbox.host.pool import WorkerPool
 from codecall.sandbox.host.process import SandboxReport, kernel_facts
 from codecall.sandbox.host.queue import WorkerRequest
@@ -287,6 +288,8 @@ class Enclave:
         if starlark is not None and not self._prepare.starlark:
             raise OptionsError("language: this enclave runs no Starlark", hint="Make it with Enclave(starlark=True).")
         preset = preset or self._preset
+        if (refused := await refuse_excess(script, preset, self._sanitization, dry_run=dry_run)) is not None:
+            return refused
         try:
             limits = self._limits_cache.limits(preset)
             foresee = hooks.on_plan is not None
