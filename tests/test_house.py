@@ -92,7 +92,7 @@ HOUSE = {
     "options": Row(
         f"errors {TOOL_FILES} approvals.options extraction.options key_value option_base presets", "fastmcp pydantic"
     ),
-    "concurrency": Row(""),
+    "concurrency": Row("", "anyio"),
     "files": Row(""),
     "key_value": Row("concurrency"),
     "quota": Row(""),
