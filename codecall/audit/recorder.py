@@ -206,7 +206,9 @@ class RunRecord(RunObserver):
         self._began = time.perf_counter()
         run, with_script = self._run, self._audit.options.include_arguments
         self._note(
-            "codecall.execute.start", lambda: start_fields(run, redact_script(run.script) if with_script else None)
+            "codecall.execute.start",
+            lambda: start_fields(run, redact_script(run.script) if with_script else None),
+            len(run.script) + run.context_bytes,
         )
 
     def on_started(self) -> None:
@@ -242,7 +244,8 @@ class RunRecord(RunObserver):
             self._note("codecall.execute.blocked", lambda: blocked)
         timing, preset = self._timing_fields(result.status), self._run.preset
         console = self._console if self._audit.options.include_results else None
-        self._note("codecall.execute.complete", lambda: timing | end_fields(result, preset, console))
+        held = result.value_bytes + sum(map(len, result.logs))
+        self._note("codecall.execute.complete", lambda: timing | end_fields(result, preset, console), held)
 
     def on_cancelled(self) -> None:
         """See `RunObserver`."""
@@ -257,8 +260,8 @@ class RunRecord(RunObserver):
             "validation_ms": self._validation_ms,
         }
 
-    def _note(self, name: EventName, fields: Callable[[], Fields]) -> None:
-        self._audit.note(name, self._run.run_id, self._run.caller, fields)
+    def _note(self, name: EventName, fields: Callable[[], Fields], held: int = 0) -> None:
+        self._audit.note(name, self._run.run_id, self._run.caller, fields, held)
 
 
 def new_call_id() -> str:

@@ -249,12 +249,12 @@ async def run_observed(
         stays = request.workflow or _CLOCK.search(request.script) is not None
         gate.keep_record(memory, has_worker=not stays)
     syntax = JAVASCRIPT if request.starlark is None else STARLARK
-    results = None if request.whole_result else caller_results(runtime, info.caller, syntax)
+    results = caller_results(runtime, info.caller, syntax)
     blocks = partial(_block_store, broker)
     on_plan = partial(gate.plan, broker.find) if gate is not None else None
     extractor = _extractor(runtime, context, gate, clock)
     hooks = RunHooks(
-        info.run_id, ObserverGroup(observers), memory, results, blocks, clock, on_plan, extractor=extractor
+        info.run_id, ObserverGroup(observers), memory, results, request.whole_result, blocks, clock, on_plan, extractor
     )
     asks = gate if runtime.approvals is not None else None
     async with progress or nullcontext(), start(StartedRun(info, broker, hooks, asks)) as run:

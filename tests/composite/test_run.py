@@ -675,3 +675,36 @@ async def test_a_client_that_cancels_ends_the_calls():
         call.cancel()
         await asyncio.wait({call})
         await asyncio.wait_for(cancelled.wait(), 30)
+
+
+@pytest.mark.parametrize("output", [False, True])
+async def test_what_is_too_large_for_an_answer_to_a_client_is_kept_but_goes_into_scripts(output: bool) -> None:
+    mcp = FastMCP[Any]("shop")
+
+    @mcp.tool
+    def rows(n: int) -> list[str]:
+        return ["row"] * n
+
+    definition: dict[str, Any] = {
+        "name": "all",
+        "description": "All rows",
+        "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        "steps": [{"id": "a", "tool": "rows", "arguments": {"n": "{{.params.n}}"}}],
+    }
+    if output:
+        definition["output"] = {"properties": {"rows": {"type": "array", "description": "All", "value": "{{json .steps.a.output}}"}}}
+    CodeCallPlugin.init(composite_tools=[definition]).install(mcp)
+    async with Client(mcp) as client:
+        small = await client.call_tool("all", {"n": 20_000})
+        assert small.structured_content is not None
+        assert len(next(iter(small.structured_content.values()))) == 20_000
+        large = await client.call_tool("all", {"n": 250_000}, raise_on_error=False)
+        if output:
+            assert "OUTPUT_LIMIT" in str(large.content)
+            return
+        assert large.structured_content is not None
+        handle = large.structured_content["largeResult"]["handle"]
+        script = f"return [(await getResult('{handle}')).length, (await callTool('all', {{ n: 250_000 }})).length]"
+        answer = await client.call_tool("codecall:execute", {"script": script})
+        assert answer.structured_content is not None
+        assert answer.structured_content["result"] == [250_000, 250_000]
