@@ -692,7 +692,8 @@ async def test_what_is_too_large_for_an_answer_to_a_client_is_kept_but_goes_into
         "steps": [{"id": "a", "tool": "rows", "arguments": {"n": "{{.params.n}}"}}],
     }
     if output:
-        definition["output"] = {"properties": {"rows": {"type": "array", "description": "All", "value": "{{json .steps.a.output}}"}}}
+        letters = {"type": "string", "description": "All", "value": "{{.steps.a.output}}"}
+        definition["output"] = {"properties": {"rows": letters}}
     CodeCallPlugin.init(composite_tools=[definition]).install(mcp)
     async with Client(mcp) as client:
         small = await client.call_tool("all", {"n": 20_000})

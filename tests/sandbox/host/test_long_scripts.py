@@ -10,7 +10,7 @@ import pytest
 from codecall import Enclave
 from codecall.sandbox.agentscript.parser.parse import prescan
 from codecall.sandbox.agentscript.policy import MAX_SCRIPT_BYTES
-from codecall.sandbox.host.length import excess_error
+from codecall.sandbox.enclave import excess_error
 from codecall.sandbox.host.outcomes import LineIndex
 from tests.work import python_steps
 
