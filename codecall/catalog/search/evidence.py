@@ -95,9 +95,9 @@ def absolute_score(
         words: How many words the whole query has: small talk has few, and a task told in many shares few of them with
             its tool.
     """
-    evidence = 1.85 * covered + 1.8 * likeness + 0.3 * name + 1.15 * np.log(np.minimum(hits, MAX_HITS) + 0.5) - 1.55
+    evidence = 1.6 * covered + 1.8 * likeness + 0.3 * name + 1.15 * np.log(np.minimum(hits, MAX_HITS) + 0.5) - 1.43
     evidence = evidence - 0.28 * np.log(lengths + 1)
-    evidence = evidence + 1.9 * np.log(np.clip(words, LONG_QUERY, LONGEST_QUERY) / LONG_QUERY)
+    evidence = evidence + 2.1 * np.log(np.clip(words, LONG_QUERY, LONGEST_QUERY) / LONG_QUERY)
     return 1 / (1 + np.exp(-evidence))
 
 
