@@ -419,6 +419,10 @@ class CodeCallPlugin(CatalogTransform):
             # First: what is opened later ends before, and scripts that it ends are in the record, too.
             await self._flushing.start_with_lifespan()
             await self._lifetime.start_with_lifespan(now.runtime.enclaves)
+            if self.options.tasks:
+                from codecall.meta_tools.tasks import remember_root  # loaded with its tool
+
+                await remember_root()
             now.log_naming()
             # FastMCP finds here what may run as a task: under each spelling that it may be called by.
             if (starting := _starting_server()) is not None:

@@ -47,6 +47,7 @@ LONG: dict[str, str] = {
     "codecall.sandbox.agentscript.validator.names": "scopes, names and namespaces: one check needs them together",
     "codecall.sandbox.agentscript.validator.nodes": "what is done with each type of node, one after the other",
     "codecall.sandbox.wire": "every message of the protocol with its bounds",
+    "codecall.sandbox.host.pool": "the pool, its places for scripts inside of others, and its live workers",
     "codecall.sandbox.host.dispatch": "the calls of one script, from their admission to their answers, and their log",
     "codecall.sandbox.host.references": "the store of values and its two readers, which share the form of a token",
 }
@@ -92,7 +93,7 @@ HOUSE = {
     "options": Row(
         f"errors {TOOL_FILES} approvals.options extraction.options key_value option_base presets", "fastmcp pydantic"
     ),
-    "concurrency": Row(""),
+    "concurrency": Row("", "anyio"),
     "files": Row(""),
     "key_value": Row("concurrency"),
     "quota": Row(""),
