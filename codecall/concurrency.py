@@ -1,4 +1,5 @@
-"""Waiting with a time limit, sharing the event loop, and garbage collection beside an event loop."""
+"""Waiting with a time limit, sharing the event loop, threads for one kind of work, and garbage collection beside a
+loop."""
 
 from __future__ import annotations
 
@@ -10,6 +11,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
+
 T = TypeVar("T")
 
 CHUNK: Final = 200
@@ -18,6 +22,27 @@ CHUNK: Final = 200
 
 VALUES_PER_PAUSE: Final = 2_000
 """Values of an input that are looked at without a pause: half a millisecond."""
+
+
+class ThreadLimit:
+    """The threads of each event loop in which one kind of work is done on what callers, scripts or models have written:
+    however much of it there is, those in which tools run are free.
+
+    Args:
+        name: The work, for AnyIO.
+        threads: How many do it at a time; more would only contend for the interpreter.
+    """
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._threads = threads
+        # One limiter an event loop, as AnyIO keeps its own: a limiter must not be shared between loops.
+        self._limiter: RunVar[CapacityLimiter] = RunVar(name)
+
+    def limiter(self) -> CapacityLimiter:
+        """The limiter of this event loop."""
+        if (limiter := self._limiter.get(None)) is None:
+            self._limiter.set(limiter := CapacityLimiter(self._threads))
+        return limiter
 
 
 class WorkCancelledError(RuntimeError):

@@ -47,6 +47,7 @@ LONG: dict[str, str] = {
     "codecall.sandbox.agentscript.validator.names": "scopes, names and namespaces: one check needs them together",
     "codecall.sandbox.agentscript.validator.nodes": "what is done with each type of node, one after the other",
     "codecall.sandbox.wire": "every message of the protocol with its bounds",
+    "codecall.sandbox.host.pool": "the pool, its places for scripts inside of others, and its live workers",
     "codecall.sandbox.host.dispatch": "the calls of one script, from their admission to their answers, and their log",
     "codecall.sandbox.host.references": "the store of values and its two readers, which share the form of a token",
 }
@@ -94,7 +95,7 @@ HOUSE = {
     "options": Row(
         f"errors {TOOL_FILES} approvals.options extraction.options key_value option_base presets", "fastmcp pydantic"
     ),
-    "concurrency": Row(""),
+    "concurrency": Row("", "anyio"),
     "files": Row(""),
     "key_value": Row("concurrency"),
     "quota": Row(""),
@@ -112,7 +113,7 @@ HOUSE = {
     "sandbox.lines": Row(""),
     "sandbox.languages": Row(f"errors {WIRE} {POLICY} sandbox.starlark.policy"),
     "sandbox.starlark.policy": Row(""),
-    "sandbox": Row(f"{SHARED} {WIRE} {STARLARK} sandbox.host", "anyio msgspec"),
+    "sandbox": Row(f"{SHARED} {WIRE} {STARLARK} sandbox.lines sandbox.host", "anyio msgspec"),
     "sandbox.host": Row(f"{SHARED} {WIRE} sandbox.lines sandbox.starlark.policy", "anyio msgspec"),
     "sandbox.worker": Row(f"{LANGUAGE} sandbox.starlark", "landlock pyseccomp"),
     "sandbox.agentscript": Row(LANGUAGE, "msgspec"),
@@ -160,7 +161,7 @@ HOUSE = {
         f"{MCP} key_value",
     ),
     "gateway.config": Row(f"{SHARED} {TOOL_FILES} approvals.options", "pydantic"),
-    "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic yaml"),
+    "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic pydantic_core yaml"),
     "gateway.tools": Row(f"{SHARED} catalog gateway telemetry", f"{MCP} platformdirs pydantic"),
     "gateway.serve": Row(f"{SHARED} approvals.folder gateway server telemetry", f"{MCP} anyio pydantic"),
     "testing": Row(

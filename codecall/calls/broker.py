@@ -357,13 +357,8 @@ class Broker:
                     tool_name=entry.name,
                     hint="Look up what it is now, then make the call again.",
                 )
-            again = call_tool(
-                self._server,
-                entry.name,
-                dict(arguments),
-                _version(entry.version),
-                (answers, pending.request_state),
-            )
+            answered = (answers, pending.request_state)
+            again = call_tool(self._server, entry.name, dict(arguments), _version(entry.version), answered)
             result = await self._timed(again, entry)
         return result
 

@@ -21,6 +21,7 @@ from codecall.errors import (
     CodeCallError,
     ExecutionAbortedError,
     IllegalAccess,
+    Location,
     OptionsError,
     WorkerCrashedError,
     WorkerError,
@@ -35,14 +36,18 @@ from codecall.presets import Preset, preset_of_level, resolve_preset
 from codecall.redaction.clean import ThreadedCleaner, clean_text, clean_value
 from codecall.redaction.masking import mask_call_inputs
 from codecall.sandbox import wire
+from codecall.sandbox.agentscript.policy import MAX_SCRIPT_BYTES, SOURCE, TOO_LONG, excess_offset
 from codecall.sandbox.callbacks import CallbackBroker, ResourceHandler, ToolHandler, check_handlers
+from codecall.sandbox.host.outcomes import excerpt_at
 from codecall.sandbox.host.pool import WorkerPool
+from codecall.sandbox.host.preflight import LIMITS
 from codecall.sandbox.host.process import SandboxReport, kernel_facts
 from codecall.sandbox.host.queue import WorkerRequest
 from codecall.sandbox.host.references import ReferenceLimits
 from codecall.sandbox.host.turns import ScriptRun
 from codecall.sandbox.interfaces import NO_HOOKS, RunHooks, ToolBroker
 from codecall.sandbox.languages import Language, check_variables, require_starlark, starlark_terms
+from codecall.sandbox.lines import MAX_EXCERPT, LineTable
 
 if TYPE_CHECKING:
     from codecall.options import LimitKeywords, PoolDict, SanitizationDict
@@ -287,6 +292,8 @@ class Enclave:
         if starlark is not None and not self._prepare.starlark:
             raise OptionsError("language: this enclave runs no Starlark", hint="Make it with Enclave(starlark=True).")
         preset = preset or self._preset
+        if (refused := await refuse_excess(script, preset, self._sanitization, dry_run=dry_run)) is not None:
+            return refused
         try:
             limits = self._limits_cache.limits(preset)
             foresee = hooks.on_plan is not None
@@ -349,6 +356,45 @@ class Enclave:
 
     def _cleaned_warnings(self, warnings: Sequence[str]) -> tuple[str, ...]:
         return tuple(clean_text(warning[:MAX_WARNING], self._sanitization) for warning in warnings)
+
+
+async def refuse_excess(
+    script: str, preset: Preset, sanitization: SanitizationOptions, *, dry_run: bool
+) -> ExecutionResult | None:
+    """The result of a script that is too long for any worker, or of a dry run of it; None if it is not.
+
+    Args:
+        script: Any text; however long it is, little of it is read.
+        preset: The limits of the run.
+        sanitization: What its result leaves out.
+        dry_run: Whether it would only be checked.
+    """
+    if (error := excess_error(script)) is None:
+        return None
+    await ThreadedCleaner().clean_error(error, sanitization)
+    if not dry_run:
+        return ExecutionResult(error.status, error=error)
+    # Of its lines nothing is known.
+    size = {"bytes": len(script.encode("utf-8", "surrogatepass")), "maxBytes": MAX_SCRIPT_BYTES}
+    limits = {name: getattr(preset, field) for name, field in LIMITS.items()}
+    manifest = {"size": size, "limits": limits}
+    return ExecutionResult("ok", value={"valid": False, "findings": [error.as_dict()], "manifest": manifest})
+
+
+def excess_error(script: str) -> IllegalAccess | None:
+    """The error of a script that is too long; None if it is not."""
+    offset = excess_offset(script)
+    if offset is None:
+        return None
+    error = IllegalAccess(TOO_LONG, kind="UnsafeSource", hint=SOURCE["script length"].instead)
+    # What stands before the place may be tens of thousands of lines, and one is all that is shown.
+    before = script[:offset].removesuffix("\r") if script[offset : offset + 1] == "\n" else script[:offset]
+    ends = before.count("\n") + before.count("\r") - before.count("\r\n")
+    start = max(before.rfind("\n"), before.rfind("\r")) + 1
+    column = offset - start + 1
+    error.location = Location(1 + ends, column)
+    error.excerpt = excerpt_at(Location(1, column), LineTable(script[start : offset + MAX_EXCERPT + 1]))
+    return error
 
 
 class LimitsCache:

@@ -108,7 +108,7 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
         raise invalid_script(text, [_too_deep(0)]) from None
     if errors:
         raise invalid_script(text, _syntax_violations(text, lines, errors))
-    nodes = list(_walk(file.statements))
+    nodes = list(walk(file.statements))
     if violations := [found for node, depth in nodes if (found := _structure(node, depth)) is not None]:
         raise invalid_script(text, violations[:MAX_FINDINGS])
     discarded_value_line = _discarded_value_line(file.statements, lines) if not terms.value else None
@@ -164,7 +164,7 @@ def _children(kind: type[object]) -> tuple[str, ...]:
     return tuple(name for name in _field_names(kind) if name not in skipped or (name == "value" and not literal))
 
 
-def _walk(statements: Sequence[ast.Statement]) -> Iterator[tuple[Any, int]]:
+def walk(statements: Sequence[ast.Statement]) -> Iterator[tuple[Any, int]]:
     """Every node below `statements` with its depth, in the order of the text; no recursion, whatever the tree is."""
     stack: list[tuple[Any, int]] = [(node, 1) for node in reversed(statements)]
     while stack:
