@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Final, NamedTuple, Self, TypeAlias, cast
 
@@ -30,10 +30,13 @@ from mcp_types import (
 )
 
 from codecall.calls.interfaces import ResolvedInput
-from codecall.catalog.entries import JsonObject
+from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.presets import Preset
 from codecall.sandbox.interfaces import BLOCK_REFERENCE
 from codecall.schema.model import SchemaNode
+
+MAX_NAMED: Final = 5
+"""Tools that one warning names."""
 
 MAX_INLINE_CHARS: Final = 128 * 1024
 """Characters of a block that is hashed on the event loop, in less than a millisecond; a longer one is in a thread."""
@@ -100,13 +103,12 @@ class BlockKeeper:
                 self.blocks.append(block)
         return [None] * len(blocks)
 
-    def keep_beside(self, blocks: Sequence[ContentBlock], tool: str) -> None:
+    def keep_beside(self, blocks: Sequence[ContentBlock], entry: CatalogEntry) -> None:  # noqa: ARG002
         """Keep the blocks that a tool's result has beside structured content, texts too.
 
         Raises:
             BlocksTooLarge: there is no room for one.
         """
-        del tool
         for block in blocks:
             self._admit(block, len(self.blocks))
             self.blocks.append(block)
@@ -127,6 +129,22 @@ class BlockKeeper:
         self.size += size
 
 
+def _names(tools: Iterable[str]) -> str:
+    named = list(tools)
+    more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
+    return f"{', '.join(named[:MAX_NAMED])}{more}"
+
+
+def _advice(tools: Mapping[str, bool], purpose: str) -> str:
+    """How to get what a script did not get: a second call of a tool that changes something would do so twice."""
+    reading = [name for name, only_reads in tools.items() if only_reads]
+    changing = [name for name, only_reads in tools.items() if not only_reads]
+    advice = f"Call {_names(reading)} without a script {purpose}." if reading else ""
+    if changing:
+        advice += f"{' ' * bool(reading)}Do not call {_names(changing)} again for it: that may do its work twice."
+    return advice
+
+
 class BlockStore(BlockKeeper):
     """The content blocks that one script has got, by reference.
 
@@ -140,10 +158,12 @@ class BlockStore(BlockKeeper):
         self._key = key.encode()[:64]
         self._blocks: dict[str, ContentBlock] = {}
         self._passed_bytes = 0
-        self.beside = 0
+        self._data_beside = 0
         """Blocks with data that no script has seen, since they stood beside structured content."""
-        self.texts_beside: dict[str, None] = {}
-        """The tools that have returned texts of their own beside structured content."""
+        self._tools_beside: dict[str, bool] = {}
+        """The tools that have returned those, and whether they change nothing."""
+        self._texts_beside: dict[str, bool] = {}
+        """The same of texts that say something of their own."""
 
     # ------------------------------------------------------------------------------------------------- storing
 
@@ -161,11 +181,29 @@ class BlockStore(BlockKeeper):
             references.append(await self._keep(block))
         return references
 
-    def keep_beside(self, blocks: Sequence[ContentBlock], tool: str) -> None:
+    def keep_beside(self, blocks: Sequence[ContentBlock], entry: CatalogEntry) -> None:
         """Count the blocks that a result has beside structured content, which is its value for scripts."""
-        self.beside += sum(map(is_data, blocks))
+        only_reads = entry.annotations.get("readOnlyHint") is True
+        if data := sum(map(is_data, blocks)):
+            self._data_beside += data
+            self._tools_beside[entry.name] = only_reads
         if any(isinstance(block, TextContent) for block in blocks):
-            self.texts_beside[tool] = None
+            self._texts_beside[entry.name] = only_reads
+
+    def warnings(self) -> list[str]:
+        """What a script is told of blocks that it did not get."""
+        warnings: list[str] = []
+        if count := self._data_beside:
+            blocks = "1 picture, sound or file" if count == 1 else f"{count} pictures, sounds or files"
+            advice = _advice(self._tools_beside, "for both")
+            warnings.append(f"Tools returned {blocks} beside structured values; scripts get the value alone. {advice}")
+        if self._texts_beside:
+            advice = _advice(self._texts_beside, "to read it")
+            warnings.append(
+                "Text that says more than the structured value beside it did not reach the script: "
+                f"of {_names(self._texts_beside)}. {advice}"
+            )
+        return warnings
 
     async def _keep(self, block: ContentBlock) -> str | None:
         if len(_payload(block)) > MAX_INLINE_CHARS:

@@ -96,7 +96,7 @@ class ResultReader:
             return json
         beside = await without_repetitions(result.content, structured, json)
         if (blocks := self._blocks_for(bool(beside))) is not None:
-            blocks.keep_beside(beside, entry.name)
+            blocks.keep_beside(beside, entry)
         return json
 
     def _blocks_for(self, has_blocks: bool) -> BlockKeeper | None:

@@ -45,9 +45,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("codecall")
 
-MAX_NAMED = 5
-"""Tools that one warning names."""
-
 _MIB = 1024 * 1024
 
 _CLOCK: Final = re.compile(r"\bDate\b|\brandom\b|\bnow\b")
@@ -262,23 +259,11 @@ async def run_observed(
         observed = hooks.observe(run if memory is None else memory.record_outcome(run))
         watched = options.shutdown.end_abandoned and not (gate is not None and gate.outlives_request)
         result = await (run_while_connected(context, observed) if watched else observed)
-    if (store := _block_store(broker)) is None:
-        return result, []
-    if store.beside:
-        blocks_beside = "1 picture, sound or file" if store.beside == 1 else f"{store.beside} pictures, sounds or files"
-        warning = (
-            f"Tools returned {blocks_beside} beside structured values; scripts get the value "
-            "alone. Call such a tool without a script for both."
-        )
-        result = replace(result, warnings=(*result.warnings, warning))
-    if tools := list(store.texts_beside):
-        more = f" and {len(tools) - MAX_NAMED} more" if len(tools) > MAX_NAMED else ""
-        warning = (
-            f"Text that says more than the structured value beside it did not reach the script: of "
-            f"{', '.join(tools[:MAX_NAMED])}{more}. Call such a tool without a script to read it."
-        )
-        result = replace(result, warnings=(*result.warnings, warning))
-    return result, store.content(result.blocks)
+    store = _block_store(broker)
+    warnings = [*(store.warnings() if store is not None else ()), *broker.parameter_warnings()]
+    if warnings:
+        result = replace(result, warnings=(*result.warnings, *warnings))
+    return result, store.content(result.blocks) if store is not None else []
 
 
 def _extractor(runtime: Runtime, context: Context, gate: CallGate | None, clock: RunClock) -> RunExtractor | None:

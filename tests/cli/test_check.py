@@ -138,6 +138,16 @@ def test_named_servers_are_checked_against(cli: CommandLine):
     assert "shop_list_orders" in matches["hint"]
 
 
+def test_an_argument_that_a_tool_does_not_name_is_warned_of(cli: CommandLine):
+    cli.serve(shop=["list_orders"])
+    cli.write("a.js", "return await shop.list_orders({ limit: 1 })")
+    warning = "shop_list_orders has no parameter limit; it has text."
+    told = cli("check", "a.js")
+    assert told.code == 0
+    assert f"a.js: {warning}" in " ".join(told.err.split())
+    assert warning in cli("check", "a.js", "--json").json["files"][0]["warnings"][0]
+
+
 def test_the_servers_of_the_folder_are_checked_against_as_run_does_it(cli: CommandLine):
     cli.serve(shop=["list_orders"])
     cli.write("bad.js", "await shop.list_orders({ text: 1 }); return await shop_list_order({})")

@@ -222,7 +222,9 @@ async def _check_all(
                 continue
             envelope = await dry_run(script)
             error = cast("JsonObject | None", envelope.get("error"))
-            yield script, _invalid(error) if error is not None else cast("JsonObject", envelope["result"])
+            verdict = _invalid(error) if error is not None else cast("JsonObject", envelope["result"])
+            told = envelope.get("warnings")
+            yield script, {**verdict, "warnings": told} if told else verdict
 
 
 def _invalid(error: Mapping[str, object]) -> JsonObject:
@@ -282,6 +284,8 @@ def _print_findings(output: Output, script: ScriptSource, verdict: JsonObject) -
 
     for finding in verdict["findings"]:
         output.show(render_finding(script.name, script.text or "", finding))
+    for warning in verdict.get("warnings", ()):
+        output.warn(f"{script.name}: {warning}")
 
 
 def _print_summary(output: Output, verdicts: Sequence[JsonObject], skipped_tests: Sequence[str]) -> None:
