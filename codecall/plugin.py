@@ -306,11 +306,13 @@ class CodeCallPlugin(CatalogTransform):
             changed = changed_options(old.runtime.options, vm, options)
             composites = await to_thread.run_sync(self._read_composites, changed)
             if vm is None and not options:
+                await self._check_scripts(composites, old)
                 before, self._composites = self._composites, composites
                 if composites is None or composites.serves_as(before):
                     return
             else:
                 new = await old.with_options(self._lifetime, changed)
+                await self._check_scripts(composites, new)
                 self.asking.prepare(changed)  # composite tools may be the first that ask
                 self._now, self._composites = new, composites
                 await self._lifetime.retire(old.runtime.enclaves)
@@ -393,6 +395,10 @@ class CodeCallPlugin(CatalogTransform):
             starlark=options.starlark is not None,
         )
 
+    async def _check_scripts(self, composites: CompositeToolSet | None, now: ToolSet) -> None:
+        if composites is not None and (enclave := self._lifetime.open_enclave(now.runtime.enclaves)) is not None:
+            await composites.check_scripts(enclave)
+
     def _is_composite(self, name: str) -> bool:
         return self._composites is not None and name in self._composites.tools
 
@@ -419,6 +425,7 @@ class CodeCallPlugin(CatalogTransform):
             # First: what is opened later ends before, and scripts that it ends are in the record, too.
             await self._flushing.start_with_lifespan()
             await self._lifetime.start_with_lifespan(now.runtime.enclaves)
+            await self._check_scripts(self._composites, now)
             now.log_naming()
             # FastMCP finds here what may run as a task: under each spelling that it may be called by.
             if (starting := _starting_server()) is not None:

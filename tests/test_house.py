@@ -144,8 +144,8 @@ HOUSE = {
         f"{MCP} anyio docket fastmcp_tasks msgspec pydantic uncalled_for",
     ),
     "composite": Row(
-        f"{SHARED} approvals.asking approvals.gate approvals.request audit calls catalog meta_tools resume server "
-        "telemetry",
+        f"{SHARED} {ENCLAVE} approvals.asking approvals.gate approvals.request audit calls catalog meta_tools resume "
+        "server telemetry",
         f"{MCP} anyio gotpl jsonschema msgspec pydantic referencing",
     ),
     "plugin": Row(

@@ -301,6 +301,12 @@ class ServerInventory:
     failure: CodeCallError | None = None
     """Why the server could not be listed; None if it was."""
 
+    @classmethod
+    def of(cls, name: str, gateway: Gateway, failure: CodeCallError | None = None) -> ServerInventory:
+        """One server of a gateway that has asked it."""
+        provider = gateway.providers[name]
+        return cls(name, provider.listing, provider.tools, provider.hidden, provider.tokens, failure)
+
     @property
     def version(self) -> str:
         """Name and version that the server reports; empty where it reports none."""
@@ -376,7 +382,4 @@ async def list_servers(gateway: Gateway, progress: ProgressLine, *, refresh_all:
         failures = listing_failures(gateway)
     for name, failure in failures.items():
         failure.hint = failure_advice(gateway, name, failure)
-    return [
-        ServerInventory(name, provider.listing, provider.tools, provider.hidden, provider.tokens, failures.get(name))
-        for name, provider in gateway.providers.items()
-    ]
+    return [ServerInventory.of(name, gateway, failures.get(name)) for name in gateway.providers]

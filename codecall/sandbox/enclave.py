@@ -35,7 +35,7 @@ from codecall.presets import Preset, preset_of_level, resolve_preset
 from codecall.redaction.clean import ThreadedCleaner, clean_text, clean_value
 from codecall.redaction.masking import mask_call_inputs
 from codecall.sandbox import wire
-from codecall.sandbox.callbacks import CallbackBroker, ResourceHandler, ToolHandler, check_handlers
+from codecall.sandbox.callbacks import AnyTool, CallbackBroker, ResourceHandler, ToolHandler, check_handlers
 from codecall.sandbox.host.pool import WorkerPool
 from codecall.sandbox.host.process import SandboxReport, kernel_facts
 from codecall.sandbox.host.queue import WorkerRequest
@@ -240,17 +240,38 @@ class Enclave:
             prompt_handler=prompt_handler,
             timeout_ms=preset.tool_call_timeout_ms,
         )
-        terms = None
-        if language == "starlark":
-            unknown = tools is None and (tool_handler or self._tool_handler) is not None
-            names = None if unknown else {str(tool["name"]): tool for tool in tools or ()}
-            check_variables(context or {}, names or ())
-            terms = starlark_terms(script, names)
-        elif language != "javascript":
-            raise OptionsError(f"language: 'javascript' or 'starlark' is needed (got {language!r:.80})")
+        if tools is None and (tool_handler or self._tool_handler) is None:
+            tools = ()
+        terms = _starlark_terms(script, language, tools, context)
         return await self.run(
             script, broker, context=context, preset=preset, coverage=coverage, dry_run=dry_run, starlark=terms
         )
+
+    async def check(
+        self,
+        script: str,
+        *,
+        functions: Sequence[str] | None = None,
+        context: Mapping[str, Any] | None = None,
+        language: Language = "javascript",
+        unlisted: str = "",
+    ) -> ExecutionResult:
+        """Check one script by its language alone, where nothing is known of the tools that it will have.
+
+        Args:
+            script: Its source.
+            functions: The tools that are functions of a script in Starlark; None: whatever it calls.
+            context: As for `execute`; of a script in Starlark, its variables.
+            language: As for `execute`.
+            unlisted: A sentence for hints about unknown names that says why no tool is known.
+
+        Returns:
+            A result with the value `{valid, findings, manifest}`, or the error that kept the script from being checked.
+        """
+        tools = None if functions is None else [{"name": name} for name in functions]
+        terms = _starlark_terms(script, language, tools, context)
+        broker = AnyTool(self._sanitization, unlisted)
+        return await self.run(script, broker, context=context, dry_run=True, starlark=terms)
 
     async def run(
         self,
@@ -448,3 +469,21 @@ async def drain_pool(pool: WorkerPool, in_flight: InFlightRuns, grace_s: float) 
     aborted = await in_flight.drain(grace_s)
     await pool.aclose()
     return aborted
+
+
+def _starlark_terms(
+    script: str, language: Language, tools: Sequence[Mapping[str, Any]] | None, context: Mapping[str, Any] | None
+) -> wire.StarlarkTerms | None:
+    """What a script in Starlark is told of its tools, of which None are not known, and its variables; None: it is
+    AgentScript.
+
+    Raises:
+        OptionsError: it is in neither language, or a variable cannot be one.
+    """
+    if language == "starlark":
+        names = None if tools is None else {str(tool["name"]): tool for tool in tools}
+        check_variables(context or {}, names or ())
+        return starlark_terms(script, names)
+    if language != "javascript":
+        raise OptionsError(f"language: 'javascript' or 'starlark' is needed (got {language!r:.80})")
+    return None

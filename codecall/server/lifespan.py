@@ -72,6 +72,12 @@ class EnclaveLifespan:
         except WorkerError:
             logger.exception("CodeCall could not start a worker process")
 
+    def open_enclave(self, pool: EnclavePool) -> Enclave | None:
+        """The enclave of a lifespan of this event loop; None where none is open."""
+        here = asyncio.get_running_loop()
+        leases = (scope.leases.get(pool) for scope in self._lifespans if scope.loop is here and not scope.closed)
+        return next((lease.enclave for lease in leases if lease is not None), None)
+
     async def prepare(self, pool: EnclavePool) -> None:
         """Open an enclave in each lifespan of this event loop, and check that scripts can run in it. (Elsewhere an
         enclave opens with the first script.)
