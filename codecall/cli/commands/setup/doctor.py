@@ -243,13 +243,16 @@ def _server_check(
 ) -> Check:
     from codecall.cli.output import count_of
     from codecall.gateway.config.names import describe_server
+    from codecall.gateway.config.options import StdioServer
     from codecall.gateway.upstream.errors import repair_advice
     from codecall.globs import display_name
 
-    provider, server = gateway.providers[name], describe_server(gateway.options.servers[name])
+    provider, options = gateway.providers[name], gateway.options.servers[name]
+    server = describe_server(options)
     if failure is not None:
         output = "\n     ".join(("It wrote:", *stderr)) if stderr else ""
-        advice = output or repair_advice(failure) or "It wrote nothing to its standard error."
+        silent = "It wrote nothing to its standard error." if isinstance(options, StdioServer) else ""
+        advice = output or repair_advice(failure) or silent
         said = failure.message.removeprefix(f"Server '{name}' ")
         return Check(SERVERS, name, "fail", f"{said} ({server})", advice)
     info = provider.listing.server_info
