@@ -89,9 +89,11 @@ HOUSE = {
     "option_base": Row("errors similarity", "pydantic"),
     "presets": Row("errors option_base", "pydantic"),
     "approvals.options": Row("errors option_base", "pydantic"),
+    "audit.options": Row("errors option_base", "pydantic"),
     TOOL_FILES: Row("errors option_base", "pydantic"),
     "options": Row(
-        f"errors {TOOL_FILES} approvals.options extraction.options key_value option_base presets", "fastmcp pydantic"
+        f"errors {TOOL_FILES} approvals.options audit.options extraction.options key_value option_base presets",
+        "fastmcp pydantic",
     ),
     "concurrency": Row(""),
     "files": Row(""),
