@@ -87,7 +87,7 @@ HOUSE = {
     "errors": Row(POLICY),
     "envelopes": Row("errors"),
     "option_base": Row("errors similarity", "pydantic"),
-    "presets": Row("errors option_base", "pydantic"),
+    "presets": Row("errors option_base similarity", "pydantic"),
     "approvals.options": Row("errors option_base", "pydantic"),
     "audit.options": Row("errors option_base", "pydantic"),
     TOOL_FILES: Row("errors option_base", "pydantic"),

@@ -216,15 +216,22 @@ class AnyTool(CallbackBroker):
     Args:
         sanitization: As for `CallbackBroker`.
         unlisted: Says why no tool is known, in hints about names.
+        guesses: Whether a name that looks like another one misspelt, or is only read, is taken for wrong.
     """
 
-    def __init__(self, sanitization: SanitizationOptions, unlisted: str = "") -> None:
+    def __init__(self, sanitization: SanitizationOptions, unlisted: str = "", *, guesses: bool = True) -> None:
         super().__init__(_never_called, None, None, sanitization)
         self._unlisted = [unlisted] if unlisted else []
+        self._guesses = guesses
 
     async def namespace(self, path: str) -> dict[str, object]:
         """Any name is one, and a tool where it is called. See `ToolBroker.namespace`."""
-        return {**await super().namespace(path), "callable": True, "unlisted": self._unlisted}
+        return {
+            **await super().namespace(path),
+            "callable": True,
+            "unlisted": self._unlisted,
+            "anything": not self._guesses,
+        }
 
 
 def _never_called(name: str, _: dict[str, object]) -> object:

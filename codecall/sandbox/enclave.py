@@ -255,6 +255,7 @@ class Enclave:
         context: Mapping[str, Any] | None = None,
         language: Language = "javascript",
         unlisted: str = "",
+        guesses: bool = True,
     ) -> ExecutionResult:
         """Check one script by its language alone, where nothing is known of the tools that it will have.
 
@@ -264,13 +265,15 @@ class Enclave:
             context: As for `execute`; of a script in Starlark, its variables.
             language: As for `execute`.
             unlisted: A sentence for hints about unknown names that says why no tool is known.
+            guesses: Whether a name that nothing declares, and that looks like another one misspelt or is only read, is
+                a finding. It may be the name of a server all the same.
 
         Returns:
             A result with the value `{valid, findings, manifest}`, or the error that kept the script from being checked.
         """
         tools = None if functions is None else [{"name": name} for name in functions]
         terms = _starlark_terms(script, language, tools, context)
-        broker = AnyTool(self._sanitization, unlisted)
+        broker = AnyTool(self._sanitization, unlisted, guesses=guesses)
         return await self.run(script, broker, context=context, dry_run=True, starlark=terms)
 
     async def run(

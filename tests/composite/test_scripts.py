@@ -141,6 +141,14 @@ async def test_a_script_that_the_language_refuses_is_not_served(
         assert provider.findings == ()
 
 
+async def test_a_name_that_may_be_a_server_is_left_to_the_run(tmp_path: Path):
+    body = "return [math.add({ a: 1 }), totl(), maps].length;"
+    file = write(tmp_path, "stock.js", body)
+    other = write(tmp_path, "other.star", "return [math_add(a=1), totl()]", "#", HEADER.replace("stock", "other"))
+    async with served(file, other, starlark=True) as client:
+        assert {"stock", "other"} <= {tool.name for tool in await client.list_tools()}
+
+
 async def test_it_may_call_what_its_header_allows(tmp_path: Path):
     file = write(tmp_path, "stock.js", "return await callTool('drop', { item: 'x' });")
     async with served(file) as client:

@@ -64,7 +64,7 @@ async def composite(
     if not dry_run:
         return await _run(tool, arguments, options, output, trace=trace, allow=allow)
     if isinstance(tool, ScriptDefinition):
-        return await _show_manifest(tool, output)
+        return await _show_manifest(tool, read, options, output)
     return _show_order(tool, arguments, await _schemas(tool, read, options, output), output)
 
 
@@ -140,9 +140,7 @@ def listed_tools(servers: Sequence[ServerInventory]) -> ServerTools:
         for server in servers
         for tool in server.tools
     }
-    failed = [
-        f"{server.name} cannot be asked: {server.failure.message}" for server in servers if server.failure is not None
-    ]
+    failed = [f"{each.name} cannot be asked: {each.failure.message}" for each in servers if each.failure is not None]
     return ServerTools(tools, failed)
 
 
@@ -158,7 +156,7 @@ async def _server_tools(options: GatewayOptions, output: Output) -> ServerTools:
 
 async def find_all(read: ReadDefinitions, known: ServerTools | None) -> tuple[list[Finding], list[Finding]]:
     """What is wrong with definitions that were read: what the language refuses of scripts, which are not served then;
-    and what the servers' tools contradict.
+    and what the servers' tools contradict, or what names there are.
 
     Args:
         read: The definitions.
@@ -177,12 +175,12 @@ async def find_all(read: ReadDefinitions, known: ServerTools | None) -> tuple[li
             sound = not findings.found
             if sound and isinstance(tool, ScriptDefinition):
                 refused += await check_script(tool, findings, enclave)
-            if tools is None or known is None:
-                continue
             before = len(findings.found)
-            check_tools(tool, findings, tools)
-            if sound and isinstance(tool, ScriptDefinition) and not findings.found and not known.failures:
-                await check_script(tool, findings, enclave, tools)
+            if tools is not None:
+                check_tools(tool, findings, tools)
+            if sound and isinstance(tool, ScriptDefinition) and not findings.found:
+                all_known = known is not None and not known.failures
+                await check_script(tool, findings, enclave, tools if all_known else None, guesses=True)
             contradicted += findings.found[before:]
     return refused, contradicted
 
@@ -344,12 +342,15 @@ def _show_order(workflow: Workflow, arguments: JsonObject, schemas: Mapping[str,
     return exits.OK
 
 
-async def _show_manifest(tool: ScriptDefinition, output: Output) -> int:
+async def _show_manifest(tool: ScriptDefinition, read: ReadDefinitions, options: GatewayOptions, output: Output) -> int:
     """Show what a script is known to call."""
+    from codecall.composite.checks import KnownTool
     from codecall.composite.scripts.checking import script_verdict
 
+    known = await _server_tools(options, output)
+    tools = known.tools | {each.name: KnownTool(each.parameters) for each in read.tools}
     async with _enclave([tool]) as enclave:
-        verdict = await script_verdict(tool, enclave)
+        verdict = await script_verdict(tool, enclave, None if known.failures else tools)
     output.document({"name": tool.name, **verdict})
     return exits.OK if verdict["valid"] else exits.FAILED
 
@@ -386,8 +387,11 @@ async def _run(
     if result.is_error and body is None:
         raise CodeCallError(" ".join(getattr(block, "text", "") for block in result.content), code="USAGE")
     if result.is_error and body is not None:
-        output.note(f"steps: {json.dumps(body.get('steps', {}))}")
+        if steps := body.get("steps"):
+            output.note(f"steps: {json.dumps(steps)}")
         body = explain_unasked(name_commands(body), output, person)
+        if body.get("code") == "TOOL_NOT_FOUND" and body.get("steps"):
+            body["hint"] = "`codecall composite check` names the tool that may be meant."
         error = CodeCallError(str(body.get("message")), code=str(body.get("code")), hint=body.get("hint"))
         output.failure(error)
         return exits.exit_for(error.code)

@@ -12,7 +12,7 @@ from codecall.sandbox.enclave import Enclave
 
 
 async def script_verdict(
-    tool: ScriptDefinition, enclave: Enclave, tools: Mapping[str, KnownTool] | None = None
+    tool: ScriptDefinition, enclave: Enclave, tools: Mapping[str, KnownTool] | None = None, *, guesses: bool = False
 ) -> JsonObject:
     """What a dry run of a script says: `{valid, findings, manifest}`.
 
@@ -20,15 +20,21 @@ async def script_verdict(
         tool: The script.
         enclave: Where it is checked.
         tools: All tools that there are; None: they are not known, and whatever it calls may be one.
+        guesses: Whether, where they are not known, a name that is more likely misspelt than a server's is a finding.
 
     Raises:
         CodeCallError: it could not be checked.
     """
     context = dict.fromkeys(cast("JsonObject", tool.parameters.get("properties") or {}))
     if tools is None:
-        named = tool.language == "starlark" and tool.names_its_tools
-        functions = tool.tools() if named else None
-        result = await enclave.check(tool.script, functions=functions, context=context, language=tool.language)
+        named = guesses and tool.language == "starlark" and tool.names_its_tools
+        result = await enclave.check(
+            tool.script,
+            functions=tool.tools() if named else None,
+            context=context,
+            language=tool.language,
+            guesses=guesses,
+        )
     else:
         result = await enclave.execute(
             tool.script,
@@ -50,14 +56,19 @@ async def script_verdict(
 
 
 async def check_script(
-    tool: ScriptDefinition, findings: Findings, enclave: Enclave, tools: Mapping[str, KnownTool] | None = None
+    tool: ScriptDefinition,
+    findings: Findings,
+    enclave: Enclave,
+    tools: Mapping[str, KnownTool] | None = None,
+    *,
+    guesses: bool = False,
 ) -> list[Finding]:
     """Add what is wrong with a script to `findings`, and return it; see `script_verdict`.
 
     Raises:
         CodeCallError: it could not be checked.
     """
-    verdict, before = await script_verdict(tool, enclave, tools), len(findings.found)
+    verdict, before = await script_verdict(tool, enclave, tools, guesses=guesses), len(findings.found)
     for problem in cast("list[JsonObject]", verdict["findings"]):
         location = cast("Mapping[str, int]", problem.get("location") or {})
         findings.add("", str(problem["message"]), line=location.get("line"))

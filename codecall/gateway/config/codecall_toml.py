@@ -186,7 +186,7 @@ def _from_folder(path: str, folder: Path) -> str:
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 _HEAD: Final = """\
-# What `codecall serve` runs; docs/reference/gateway.md explains every option.
+# What `codecall serve` runs; `codecall doctor` says whether it works.
 # `${NAME}` stands for an environment variable, read when a server starts;
 # `${NAME:-text}` has a default.
 """

@@ -86,7 +86,7 @@ def _jail_checks(report: SandboxReport) -> Iterator[Check]:
         if layer.active:
             yield Check(SANDBOX, layer.name, "ok", f"a worker that is taken over cannot {layer.stops}{reason}")
         else:
-            advice = "docs/internals/jail.md says what it needs; scripts run without it."
+            advice = "python -m codecall.sandbox.report says more; scripts run without it."
             yield Check(SANDBOX, layer.name, "fail" if report.required else "warn", f"missing{reason}", advice)
     if not report.layers:
         detail = f"there are no layers on {report.platform}"
