@@ -359,6 +359,7 @@ ABLATION = {
     "repetition costs nothing": LexicalWeights(repetition=0),
     "padding counts in full": LexicalWeights(padding=1),
     "numbers count in full": LexicalWeights(number=1),
+    "without the words of apps": LexicalWeights(app_words=0),
     "without the best of the app": LexicalWeights(siblings=0),
     "words alone (BM25)": LexicalWeights(
         synonym=0,
@@ -366,6 +367,7 @@ ABLATION = {
         spelling=0,
         name=0,
         request_parts=0,
+        app_words=0,
         repetition=0,
         padding=1,
         number=1,

@@ -1,4 +1,5 @@
-"""Waiting with a time limit, sharing the event loop, and garbage collection beside an event loop."""
+"""Waiting with a time limit, sharing the event loop, threads for one kind of work, and garbage collection beside a
+loop."""
 
 from __future__ import annotations
 
@@ -10,10 +11,34 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
+from anyio import CapacityLimiter
+from anyio.lowlevel import RunVar
+
 T = TypeVar("T")
 
 CHUNK: Final = 200
 """Tools worked on before other tasks of the event loop get their turn: about 2 ms."""
+
+
+class ThreadLimit:
+    """The threads of each event loop in which one kind of work is done on what callers, scripts or models have written:
+    however much of it there is, those in which tools run are free.
+
+    Args:
+        name: The work, for AnyIO.
+        threads: How many do it at a time; more would only contend for the interpreter.
+    """
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._threads = threads
+        # One limiter an event loop, as AnyIO keeps its own: a limiter must not be shared between loops.
+        self._limiter: RunVar[CapacityLimiter] = RunVar(name)
+
+    def limiter(self) -> CapacityLimiter:
+        """The limiter of this event loop."""
+        if (limiter := self._limiter.get(None)) is None:
+            self._limiter.set(limiter := CapacityLimiter(self._threads))
+        return limiter
 
 
 class WorkCancelledError(RuntimeError):

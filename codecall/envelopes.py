@@ -250,6 +250,8 @@ class ExecutionResult:
     """What became of each step of a composite tool, by its id. No part of the envelope."""
     blocks: tuple[str, ...] = ()
     """References of the content blocks that its answer shows: those it has returned, or passed to `emit`."""
+    value_bytes: int = field(default=0, repr=False, compare=False)
+    """Bytes of `value` as JSON, where that is known. No part of the envelope."""
 
     @property
     def success(self) -> bool:

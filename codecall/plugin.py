@@ -289,9 +289,8 @@ class CodeCallPlugin(CatalogTransform):
         self, *, vm: VmOptions | Mapping[str, object] | None = None, **options: Unpack[PluginKeywords]
     ) -> None:
         """Put other options in force while the server runs. Scripts that run finish under those they began with, on
-        their own workers, which end with them; every later request sees the new ones. Without options it reads the
-        definitions of composite tools again. Clients are told that the list of tools has changed where such tools are
-        served, and see it elsewhere when they list the tools again.
+        their own workers; every later request sees the new ones. Without options it reads the definitions of composite
+        tools again. Clients of such tools are told that the list of tools has changed; others see it when they list.
 
         Args:
             vm: As for `init`.
@@ -306,13 +305,13 @@ class CodeCallPlugin(CatalogTransform):
             changed = changed_options(old.runtime.options, vm, options)
             composites = await to_thread.run_sync(self._read_composites, changed)
             if vm is None and not options:
-                await self._check_scripts(composites, old)
+                await self._lifetime.check_scripts(old.runtime.enclaves, composites)
                 before, self._composites = self._composites, composites
                 if composites is None or composites.serves_as(before):
                     return
             else:
                 new = await old.with_options(self._lifetime, changed)
-                await self._check_scripts(composites, new)
+                await self._lifetime.check_scripts(new.runtime.enclaves, composites)
                 self.asking.prepare(changed)  # composite tools may be the first that ask
                 self._now, self._composites = new, composites
                 await self._lifetime.retire(old.runtime.enclaves)
@@ -395,10 +394,6 @@ class CodeCallPlugin(CatalogTransform):
             starlark=options.starlark is not None,
         )
 
-    async def _check_scripts(self, composites: CompositeToolSet | None, now: ToolSet) -> None:
-        if composites is not None and (enclave := self._lifetime.open_enclave(now.runtime.enclaves)) is not None:
-            await composites.check_scripts(enclave)
-
     def _is_composite(self, name: str) -> bool:
         return self._composites is not None and name in self._composites.tools
 
@@ -425,7 +420,11 @@ class CodeCallPlugin(CatalogTransform):
             # First: what is opened later ends before, and scripts that it ends are in the record, too.
             await self._flushing.start_with_lifespan()
             await self._lifetime.start_with_lifespan(now.runtime.enclaves)
-            await self._check_scripts(self._composites, now)
+            await self._lifetime.check_scripts(now.runtime.enclaves, self._composites)
+            if self.options.tasks:
+                from codecall.meta_tools.tasks import remember_root  # loaded with its tool
+
+                await remember_root()
             now.log_naming()
             # FastMCP finds here what may run as a task: under each spelling that it may be called by.
             if (starting := _starting_server()) is not None:

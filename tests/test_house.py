@@ -32,6 +32,7 @@ LONG: dict[str, str] = {
     "codecall.resume.replay": "the memory of one run: what it answers, what it writes, and what it refuses to repeat",
     "codecall.calls.blocks": "the blocks of one run: kept, looked up, and put into inputs for tools and for persons",
     "codecall.gateway.upstream.relay": "all that a server sends besides answers, and whom it may reach",
+    "codecall.gateway.upstream.http": "the transport, what refuses it, and the bounds of the bodies that it reads",
     "codecall.gateway.upstream.openapi": "the document, the server made of it, and what that refuses and publishes",
     "codecall.gateway.gateway": "the whole wiring of the gateway, from its options to the server that clients see",
     "codecall.calls.access": "every rule with its error, and the lookups of names by which scripts reach tools",
@@ -48,6 +49,7 @@ LONG: dict[str, str] = {
     "codecall.sandbox.agentscript.validator.names": "scopes, names and namespaces: one check needs them together",
     "codecall.sandbox.agentscript.validator.nodes": "what is done with each type of node, one after the other",
     "codecall.sandbox.wire": "every message of the protocol with its bounds",
+    "codecall.sandbox.host.pool": "the pool, its places for scripts inside of others, and its live workers",
     "codecall.sandbox.host.dispatch": "the calls of one script, from their admission to their answers, and their log",
     "codecall.sandbox.host.references": "the store of values and its two readers, which share the form of a token",
 }
@@ -95,7 +97,7 @@ HOUSE = {
         f"errors {TOOL_FILES} approvals.options audit.options extraction.options key_value option_base presets",
         "fastmcp pydantic",
     ),
-    "concurrency": Row(""),
+    "concurrency": Row("", "anyio"),
     "files": Row(""),
     "key_value": Row("concurrency"),
     "quota": Row(""),
@@ -160,7 +162,7 @@ HOUSE = {
         f"{MCP} key_value",
     ),
     "gateway.config": Row(f"{SHARED} {TOOL_FILES} approvals.options", "pydantic"),
-    "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic yaml"),
+    "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic pydantic_core yaml"),
     "gateway.tools": Row(f"{SHARED} catalog gateway telemetry", f"{MCP} platformdirs pydantic"),
     "gateway.serve": Row(f"{SHARED} approvals.desk gateway server telemetry", f"{MCP} anyio pydantic"),
     "testing": Row(

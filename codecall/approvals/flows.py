@@ -20,12 +20,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from anyio import CapacityLimiter, to_thread
-from anyio.lowlevel import RunVar
+from anyio import to_thread
 
 from codecall.approvals.fingerprints import JsonContent, TooMuch, blocks, windows
 from codecall.approvals.options import ApprovalAction, FlowRule
 from codecall.catalog.entries import CatalogEntry
+from codecall.concurrency import ThreadLimit
 from codecall.envelopes import CallRecord
 from codecall.globs import Patterns
 from codecall.jsonio.decode import read_json
@@ -41,6 +41,8 @@ MAX_FINGERPRINTS: Final = 200_000
 
 MAX_COMPARING_THREADS: Final = 2
 """Threads of one event loop that compare at a time, apart from those in which tools run: these may hold all theirs."""
+
+_COMPARING: Final = ThreadLimit("codecall_comparisons", MAX_COMPARING_THREADS)
 
 _STRICTNESS: Final[Mapping[ApprovalAction, int]] = {"allow": 0, "ask": 1, "deny": 2}
 
@@ -170,7 +172,7 @@ class ValueFlow:
         if self._sources:
             async with self._turn:
                 compare = partial(self._compare, entry, arguments)
-                found = self._lost | await to_thread.run_sync(compare, limiter=comparing_threads())
+                found = self._lost | await to_thread.run_sync(compare, limiter=_COMPARING.limiter())
             carried = [name for place, name in enumerate(self._sources) if found >> place & 1]
         if self._outer is not None:
             carried += [name for name in await self._outer[0]._carried(entry, arguments) if name not in carried]
@@ -234,17 +236,6 @@ class ValueFlow:
         if self._written is None:
             self._written = _all_windows(self._script)
         return self._written
-
-
-# One limiter an event loop, as AnyIO keeps its own.
-_comparing: Final[RunVar[CapacityLimiter]] = RunVar("codecall_comparisons")
-
-
-def comparing_threads() -> CapacityLimiter:
-    """The threads of this event loop that compare."""
-    if (limiter := _comparing.get(None)) is None:
-        _comparing.set(limiter := CapacityLimiter(MAX_COMPARING_THREADS))
-    return limiter
 
 
 def _schema_text(entry: CatalogEntry) -> str:

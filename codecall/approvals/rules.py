@@ -10,16 +10,16 @@ of the others. An input of more readings than are tried counts against the call.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
-from math import prod
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from anyio import to_thread
 
 from codecall.approvals.options import ApprovalAction, ApprovalRule
 from codecall.catalog.entries import CatalogEntry
+from codecall.concurrency import ThreadLimit
 from codecall.errors import OptionsError
 from codecall.globs import Patterns
 from codecall.schema.comparison import StepBudget
@@ -29,6 +29,16 @@ JsonObject = Mapping[str, object]
 
 MAX_READINGS: Final = 100
 """Most readings of one input that are compared."""
+
+MAX_VALUES: Final = 10_000
+"""Most values of one input that are read, each once for each alternative of the schema. Those under names of which the
+condition says nothing do not count."""
+
+MAX_COMPARED: Final = 100_000
+"""Most values, in all readings together, that are compared with a condition: a second or so."""
+
+MAX_RULING_THREADS: Final = 2
+"""Threads of one event loop that compare inputs with conditions at a time."""
 
 MAX_DEPTH: Final = 24
 """Levels of an input, and steps from a schema to what it refers to, that are followed."""
@@ -50,6 +60,9 @@ _WORDS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("0", "off", "f", "false", "n", "no"), False),
 }
 """Texts that pydantic takes for truth values."""
+
+
+_RULING: Final = ThreadLimit("codecall_rulings", MAX_RULING_THREADS)
 
 
 class Condition(Protocol):
@@ -99,7 +112,8 @@ class RuleSet:
         if candidates[0].condition is None:
             return candidates[0].ruling
         # In a thread: the patterns of a condition may be slow for what a script sends.
-        return await to_thread.run_sync(_first_ruling, candidates, arguments, entry.input_schema)
+        limiter = _RULING.limiter()
+        return await to_thread.run_sync(_first_ruling, candidates, arguments, entry.input_schema, limiter=limiter)
 
     def may_ask(self, entry: CatalogEntry) -> int:
         """The number of the first rule that asks for calls of `entry`, with whatever input; 0 if none does."""
@@ -165,12 +179,14 @@ def _first_ruling(candidates: Sequence[_CompiledRule], arguments: JsonObject, sc
 
 
 def _all_readings(arguments: JsonObject, schema: JsonObject, named: set[str] | None) -> Iterator[object]:
+    # First: an input that is too large to be read is not compared at all.
+    by_place = _Readings(schema).of_input(arguments, named)
     with_defaults = {**property_defaults(schema), **arguments}
     yield arguments
     yield with_defaults
     for numbers in (True, False):
         yield _read(with_defaults, numbers=numbers)
-    yield from _Readings(schema).of_input(arguments, named)
+    yield from by_place
 
 
 def _keys(value: object) -> Iterator[str]:
@@ -206,6 +222,7 @@ class _Readings:
         self._schema = schema
         self._filled = 0
         self._budget = StepBudget()
+        self._values = StepBudget(MAX_VALUES)
         self._known: dict[int, tuple[object, list[JsonObject]]] = {}
         """The shapes of schemas by their identities, with the schemas, which keeps these."""
 
@@ -214,11 +231,15 @@ class _Readings:
 
         Raises:
             _TooManyReadings: there are more than are compared.
-            BudgetSpentError: the schema says too much to be looked at.
+            BudgetSpentError: the schema says too much to be looked at, or the input has too many values.
         """
-        return self._of(arguments, self._schema, 0, named)
+        found = self._of(arguments, self._schema, 0, named)
+        if len(found) * (MAX_VALUES - self._values.left) > MAX_COMPARED:
+            raise _TooManyReadings
+        return found
 
     def _of(self, value: object, schema: object, depth: int, named: set[str] | None = None) -> list[object]:
+        self._values.spend()
         if depth > MAX_DEPTH:
             shapes: list[JsonObject] = [{}]
         elif (known := self._known.get(id(schema))) is not None:
@@ -255,10 +276,10 @@ class _Readings:
             raise _TooManyReadings
         filled = {**missing, **value}
         others = shape.get("additionalProperties")
-        parts = [
+        parts = (
             [item] if named is not None and name not in named else self._of(item, known.get(name, others), depth)
             for name, item in filled.items()
-        ]
+        )
         return [dict(zip(filled, found, strict=True)) for found in _combined(parts)]
 
     def _of_list(self, value: list[object], shape: JsonObject, depth: int) -> list[object]:
@@ -268,7 +289,7 @@ class _Readings:
         places = [*heads[: len(value)], *[rest] * (len(value) - len(heads))]
         return [
             list(found)
-            for found in _combined([self._of(item, at, depth) for item, at in zip(value, places, strict=True)])
+            for found in _combined(self._of(item, at, depth) for item, at in zip(value, places, strict=True))
         ]
 
     def _shapes(self, schema: object, depth: int) -> list[JsonObject]:
@@ -321,11 +342,15 @@ def _distinct(found: Sequence[Sequence[Any]]) -> list[Any]:
     return distinct
 
 
-def _combined(parts: Sequence[Sequence[object]]) -> Iterator[tuple[object, ...]]:
-    """Every choice of one reading of each part."""
-    if prod(map(len, parts)) > MAX_READINGS:
-        raise _TooManyReadings
-    return product(*parts)
+def _combined(parts: Iterable[Sequence[object]]) -> Iterator[tuple[object, ...]]:
+    """Every choice of one reading of each part; no more parts are read than it takes to see that there are too many."""
+    readings, read = 1, list[Sequence[object]]()
+    for part in parts:
+        read.append(part)
+        readings *= len(part)
+        if readings > MAX_READINGS:
+            raise _TooManyReadings
+    return product(*read)
 
 
 def _read(value: object, *, numbers: bool) -> object:

@@ -67,9 +67,9 @@ EVENTS: Final = (
     EventSpec(
         "codecall.execute.blocked",
         "Something was refused, which `what` names: `script`, by the language or for calling a meta-tool, with `kind`, "
-        "`line` and `column`; `call`, with ACCESS_DENIED, RATE_LIMIT or a code of approvals, with `called` and `name`; "
-        "`resume`, a run that could not be resumed, somebody else's for instance, with `resumed_from`: no script "
-        "begins then.",
+        "`line` and `column`, or, without these two and without a start, for its length; `call`, with ACCESS_DENIED, "
+        "RATE_LIMIT or a code of approvals, with `called` and `name`; `resume`, a run that could not be resumed, "
+        "somebody else's for instance, with `resumed_from`: no script begins then.",
         ("what", "code", "kind", "line", "column", "called", "name", "resumed_from"),
     ),
     EventSpec(

@@ -33,8 +33,8 @@ MAX_QUEUED: Final = 10_000
 """Most events that wait for one sink; further events are dropped and counted."""
 
 MAX_HELD: Final = 64 * 1024 * 1024
-"""Most characters of inputs and values that wait to be hashed or masked, and of events that wait for one sink; further
-events are dropped and counted."""
+"""Most characters of scripts, inputs and values that wait to be hashed or masked, and of events that wait for one sink;
+further events are dropped and counted."""
 
 FLUSH_SECONDS: Final = 5.0
 """Seconds for which the end of a server, and of the process, waits until all events are delivered."""

@@ -33,7 +33,7 @@ from codecall.audit.queue import FLUSH_SECONDS, DropCounter, QueueWorker, Sink, 
 from codecall.audit.sinks import JsonLinesSink, LoggingSink
 from codecall.audit.values import call_subject, estimate_chars, redact_json, redact_script
 from codecall.envelopes import CallRecord, ExecutionResult
-from codecall.errors import ToolCallError
+from codecall.errors import IllegalAccess, ToolCallError
 from codecall.jsonio.decode import canonical_digest
 from codecall.options import AuditOptions
 from codecall.sandbox.interfaces import OnCallEnd, RunObserver
@@ -94,6 +94,21 @@ class Audit:
         return any(getattr(sink, "enabled", True) for sink, _ in self._sinks)
 
     @property
+    def observes(self) -> bool:
+        """Whether anything observes runs: a sink, or a watcher of the options."""
+        return self.enabled or bool(self.options.watchers)
+
+    def observers(self, run: RunDetails) -> list[RunObserver]:
+        """Creates the observers of a run: its record, and those of the options that do not fail."""
+        observers: list[RunObserver] = [RunRecord(self, run)] if self.enabled else []
+        for factory in self.options.watchers:
+            try:
+                observers.append(factory(run))
+            except Exception:
+                logger.exception("audit: %s gave no watch of a run; the run goes on", type(factory).__name__)
+        return observers
+
+    @property
     def dropped(self) -> int:
         """Events that have not reached a sink so far, summed over all sinks."""
         return self._losses.count + sum(queue.drops.count for _, queue in self._sinks)
@@ -150,6 +165,12 @@ class Audit:
                 lambda: {"what": "call", **call_subject(record, full_uri=full_uri), "code": record.code},
             )
 
+    def record_excess(self, run_id: str, caller: str) -> None:
+        """Records a script that was too long to begin."""
+        fields: Fields = {"what": "script", "code": IllegalAccess.code, "kind": "UnsafeSource"}
+        if self.enabled:
+            self.note("codecall.execute.blocked", run_id, caller, lambda: fields)
+
     async def flush(self) -> None:
         """Waits until the sinks have all events, for at most `FLUSH_SECONDS`; logs how many are missing then."""
         if not self._used:
@@ -193,7 +214,9 @@ class RunRecord(RunObserver):
         self._began = time.perf_counter()
         run, with_script = self._run, self._audit.options.include_arguments
         self._note(
-            "codecall.execute.start", lambda: start_fields(run, redact_script(run.script) if with_script else None)
+            "codecall.execute.start",
+            lambda: start_fields(run, redact_script(run.script) if with_script else None),
+            len(run.script) + run.context_bytes,
         )
 
     def on_started(self) -> None:
@@ -229,7 +252,8 @@ class RunRecord(RunObserver):
             self._note("codecall.execute.blocked", lambda: blocked)
         timing, preset = self._timing_fields(result.status), self._run.preset
         console = self._console if self._audit.options.include_results else None
-        self._note("codecall.execute.complete", lambda: timing | end_fields(result, preset, console))
+        held = result.value_bytes + sum(map(len, result.logs))
+        self._note("codecall.execute.complete", lambda: timing | end_fields(result, preset, console), held)
 
     def on_cancelled(self) -> None:
         """See `RunObserver`."""
@@ -244,8 +268,8 @@ class RunRecord(RunObserver):
             "validation_ms": self._validation_ms,
         }
 
-    def _note(self, name: EventName, fields: Callable[[], Fields]) -> None:
-        self._audit.note(name, self._run.run_id, self._run.caller, fields)
+    def _note(self, name: EventName, fields: Callable[[], Fields], held: int = 0) -> None:
+        self._audit.note(name, self._run.run_id, self._run.caller, fields, held)
 
 
 def new_call_id() -> str:

@@ -31,7 +31,7 @@ from codecall.composite.definition import Definition, ElicitationStep, JsonObjec
 from codecall.composite.elicitation import StepQuestions
 from codecall.composite.outputs import output_schema
 from codecall.composite.run import LARGE_CHARS, WorkflowRun
-from codecall.envelopes import ExecutionResult, Stats
+from codecall.envelopes import ExecutionResult, LargeResult, Stats
 from codecall.errors import CodeCallError, LimitExceeded
 from codecall.errors.hints import add_default_hint
 from codecall.fastmcp_errors import client_message, log_unexpected
@@ -226,15 +226,19 @@ class _Run:
         began = time.perf_counter()
         started.hooks.observer.on_started()
         value: object = None
+        large: LargeResult | None = None
         references: tuple[str, ...] = ()
+        size = 0
         error: CodeCallError | None = None
         try:
             async with self._runtime.enclaves.hold(self._context, run, nested=is_nested()):
                 value = await run.execute()
             text = await _encoded(value, calls.chars)
             limit = max_value_bytes(self._runtime.options.preset)
-            if len(text) > limit:
-                raise LimitExceeded(f"The result is {len(text)} bytes; the limit is {limit}", code="OUTPUT_LIMIT")
+            if (size := len(text)) > limit:
+                raise LimitExceeded(f"The result is {size} bytes; the limit is {limit}", code="OUTPUT_LIMIT")
+            if size > self._runtime.options.preset.max_result_bytes and not is_nested():
+                large, value = await self._keep(started, text.decode(), size), None
             if isinstance(started.broker.blocks, BlockStore):
                 references = tuple(await started.broker.blocks.in_result(text.decode()))
         except CodeCallError as failure:
@@ -251,6 +255,24 @@ class _Run:
             calls=tuple(calls.records),
             steps=run.statuses,
             blocks=references,
+            value_bytes=size if error is None else 0,
+            large=large if error is None else None,
+        )
+
+    async def _keep(self, started: StartedRun, text: str, size: int) -> LargeResult:
+        """Keep a result that a client gets no answer with: one of megabytes holds up all others while it is sent.
+
+        Raises:
+            LimitExceeded: it cannot be kept, or the tool says what its result looks like.
+        """
+        results = started.hooks.results
+        if results is not None and self._workflow.output is None:
+            return await results.keep(text, size)
+        limit = self._runtime.options.preset.max_result_bytes
+        raise LimitExceeded(
+            f"The result is {size} bytes; the limit is {limit}",
+            code="OUTPUT_LIMIT",
+            hint="Call the tool with codecall:invoke or in a script: what is too large for an answer is kept there.",
         )
 
     def _answer(self, result: ExecutionResult, blocks: list[ContentBlock]) -> ToolResult:
@@ -294,7 +316,7 @@ def answer_of(
         text = msgspec.json.encode(body).decode()
         return ToolResult(content=[_text(text)], structured_content=body, is_error=True)
     meta: JsonObject = {META_KEY: about}
-    value = result.value
+    value = result.value if result.large is None else {"largeResult": result.large.as_dict()}
     if isinstance(value, dict):
         structured = cast("JsonObject", value)
     elif value is None and not declares_output:

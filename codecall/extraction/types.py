@@ -33,6 +33,7 @@ _TOKEN: Final = re.compile(
     r"|(?P<name>[A-Za-z_$][\w$]*)|(?P<sign>[{}()\[\]<>|,;:?])",
     re.DOTALL,
 )
+_TOO_DEEP: Final = "the type is nested too deeply"
 _WORDS: Final[Mapping[str, Schema]] = {
     "string": {"type": "string"},
     "number": {"type": "number"},
@@ -128,7 +129,7 @@ class _TypeReader:
     def _type(self) -> Schema:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise WrongType("the type is nested too deeply")
+            raise WrongType(_TOO_DEEP)
         self._take("|")
         options = [self._array()]
         while self._take("|"):
@@ -141,11 +142,16 @@ class _TypeReader:
         return {"anyOf": options}
 
     def _array(self) -> Schema:
+        while self._take("readonly"):
+            pass
         schema = self._one()
-        while self._peek() == "[":
-            self._expect("[")
+        levels = self._depth
+        while self._take("["):
             self._expect("]")
             schema = {"type": "array", "items": schema}
+            levels += 1
+            if levels > MAX_DEPTH:
+                raise WrongType(_TOO_DEEP)
         return schema
 
     def _one(self) -> Schema:
@@ -153,7 +159,7 @@ class _TypeReader:
         if kind == "text":
             return {"const": _literal(word)}
         if kind == "number":
-            return {"const": json.loads(word)}
+            return {"const": _number(word)}
         if kind == "name":
             return self._named(word)
         if word == "{":
@@ -169,8 +175,6 @@ class _TypeReader:
         raise self._wrong("a type")
 
     def _named(self, name: str) -> Schema:
-        if name == "readonly":
-            return self._array()
         if name in ("Array", "ReadonlyArray", "Record"):
             self._expect("<")
             arguments = self._list(">", self._type)
@@ -249,6 +253,14 @@ class _TypeReader:
             return WrongType(f"the type ends where {wanted} is needed")
         _, word, at = self._tokens[self._at]
         return WrongType(f"{wanted} is needed at character {at + 1} of the type, not {word!r:.40}")
+
+
+def _number(word: str) -> object:
+    """The value of a number of TypeScript."""
+    try:
+        return json.loads(word)
+    except ValueError:  # it begins with a zero, or has thousands of digits
+        raise WrongType(f"{word:.40}: no number that JSON has") from None
 
 
 def _literal(word: str) -> str:

@@ -41,9 +41,11 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
+MAX_UNKNOWN: Final = 100
+"""Most unknown arguments that are looked at: pydantic makes an error of each."""
+
 UNION_TAGS = frozenset({"text", "list"})
 """Tags of discriminated unions in argument models; they are no part of a field's path."""
-
 
 _CANONICAL: Final = re.compile(r"\bcodecall:(?=(?:search|describe|invoke|execute)\b)")
 
@@ -134,8 +136,10 @@ def parse_arguments(model: type[ArgumentsT], tool_name: str, arguments: Mapping[
     """Read `arguments` as `model`.
 
     Raises:
-        ArgumentsError: they are wrong; the message names each bad field.
+        ArgumentsError: they are wrong; the message names each bad field. (ValidationError: they are far too many.)
     """
+    if len(arguments) > len(known := model.model_fields) + MAX_UNKNOWN:
+        raise ValidationError(f"{tool_name}: {len(arguments):,} arguments were given; there are {len(known)}")
     try:
         return model.model_validate(arguments)
     except PydanticValidationError as failure:

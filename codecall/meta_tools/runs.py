@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import logging
 import re
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -17,7 +16,6 @@ from fastmcp.server.context import Context
 from mcp_types import ContentBlock
 
 from codecall.audit.events import RunDetails, ScriptLanguage
-from codecall.audit.recorder import RunRecord
 from codecall.calls.blocks import BlockLimits, BlockStore
 from codecall.calls.broker import Broker
 from codecall.catalog.components import component_view
@@ -31,6 +29,7 @@ from codecall.results.languages import JAVASCRIPT, STARLARK, ReadingSyntax
 from codecall.results.service import CallerResults
 from codecall.resume.refusal import ResumeError
 from codecall.sandbox.clock import RunClock
+from codecall.sandbox.enclave import refuse_excess
 from codecall.sandbox.interfaces import ObserverGroup, RunHooks, RunObserver
 from codecall.sandbox.wire import StarlarkTerms
 from codecall.server.disconnect import run_while_connected
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from codecall.extraction.extractor import RunExtractor
     from codecall.resume.replay import RunMemory
 
-logger = logging.getLogger("codecall")
 
 _MIB = 1024 * 1024
 
@@ -206,6 +204,8 @@ async def run_observed(
     preset = request.preset or options.preset
     limits = limits or RunLimits(preset.tool_call_timeout_ms, preset.max_duration_ms)
     info = RunInfo(_run_id(context), client_key(context), request)
+    if not request.workflow and (refused := await _refuse_excess(runtime, info, preset)) is not None:
+        return refused, []
     clock = RunClock()
     relay = runtime.relay(context)
     gate = await relay.gate(context, info.run_id, clock, request.script) if relay is not None else None
@@ -247,18 +247,32 @@ async def run_observed(
         stays = request.workflow or _CLOCK.search(request.script) is not None
         gate.keep_record(memory, has_worker=not stays)
     syntax = JAVASCRIPT if request.starlark is None else STARLARK
-    results = None if request.whole_result else caller_results(runtime, info.caller, syntax)
+    results = caller_results(runtime, info.caller, syntax)
     blocks = partial(_block_store, broker)
     on_plan = partial(gate.plan, broker.find) if gate is not None else None
     extractor = _extractor(runtime, context, gate, clock)
     hooks = RunHooks(
-        info.run_id, ObserverGroup(observers), memory, results, blocks, clock, on_plan, extractor=extractor
+        info.run_id, ObserverGroup(observers), memory, results, request.whole_result, blocks, clock, on_plan, extractor
     )
     asks = gate if runtime.approvals is not None else None
     async with progress or nullcontext(), start(StartedRun(info, broker, hooks, asks)) as run:
         observed = hooks.observe(run if memory is None else memory.record_outcome(run))
         watched = options.shutdown.end_abandoned and not (gate is not None and gate.outlives_request)
         result = await (run_while_connected(context, observed) if watched else observed)
+    return _with_blocks(result, broker)
+
+
+async def _refuse_excess(runtime: Runtime, info: RunInfo, preset: Preset) -> ExecutionResult | None:
+    """The result of a script that is too long, which nothing that observes runs gets to see; None if it is not."""
+    script, dry_run = info.request.script, info.request.dry_run
+    refused = await refuse_excess(script, preset, runtime.options.sanitization, dry_run=dry_run)
+    if refused is not None:
+        runtime.audit.record_excess(info.run_id, info.caller)
+    return None if refused is None else replace(refused, run_id=info.run_id)
+
+
+def _with_blocks(result: ExecutionResult, broker: Broker) -> tuple[ExecutionResult, list[ContentBlock]]:
+    """A result with warnings of what stayed outside of it and of its calls, and the content blocks that it shows."""
     store = _block_store(broker)
     warnings = [*(store.warnings() if store is not None else ()), *broker.parameter_warnings()]
     if warnings:
@@ -340,7 +354,7 @@ def _observers(runtime: Runtime, info: RunInfo, progress: RunObserver | None) ->
     if progress is not None:
         observers.append(progress)
     options, request = runtime.options, info.request
-    if runtime.audit.enabled or options.audit.watchers:
+    if runtime.audit.observes:
         details = RunDetails(
             info.run_id,
             info.caller,
@@ -355,21 +369,8 @@ def _observers(runtime: Runtime, info: RunInfo, progress: RunObserver | None) ->
             request.language,
             request.context,
         )
-        if runtime.audit.enabled:
-            observers.append(RunRecord(runtime.audit, details))
-        observers.extend(
-            observer for factory in options.audit.watchers if (observer := _safe_observer(factory, details)) is not None
-        )
+        observers += runtime.audit.observers(details)
     return observers
-
-
-def _safe_observer(factory: Callable[[RunDetails], RunObserver], details: RunDetails) -> RunObserver | None:
-    """Create an observer of the run; None where `factory` fails, which is logged."""
-    try:
-        return factory(details)
-    except Exception:
-        logger.exception("audit: %s gave no watch of a run; the run goes on", type(factory).__name__)
-        return None
 
 
 def _telemetry_observer(span: RequestSpan, broker: Broker, options: PluginOptions, info: RunInfo) -> RunObserver:

@@ -24,9 +24,10 @@ from typing import Any, Final, cast
 import msgspec
 from docket import Docket, Execution
 from docket.dependencies import AdmissionBlocked, Runtime
+from fastmcp.dependencies import Shared
 from fastmcp.exceptions import ToolError
 from fastmcp.server.context import Context
-from fastmcp.server.dependencies import CurrentContext, get_access_token, get_context
+from fastmcp.server.dependencies import CurrentContext, get_access_token, get_context, get_server
 from fastmcp.server.transforms.visibility import get_visibility_rules, save_visibility_rules
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.tasks import TASKS_EXTENSION_ID, TaskConfig
@@ -35,7 +36,9 @@ from fastmcp_tasks.dependencies import CurrentDocket
 from mcp_types import ContentBlock
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field
+from uncalled_for import SharedContext
 
+from codecall.catalog.apps import FastMCPServer
 from codecall.envelopes import ExecutionResult
 from codecall.errors import ExecutionAbortedError, WorkerPoolDisposedError
 from codecall.identity import as_submitter, client_key
@@ -215,12 +218,32 @@ def _may_queue_task(context: Context) -> bool:
     )
 
 
+async def remember_root() -> None:
+    """Keep for the requests of the lifespan that begins which server it is of, the one that has the queue: a request to
+    a server that is mounted on it knows the mounted one alone."""
+    if SharedContext.resolved.get(None) is not None:
+        await _root()
+
+
+async def _root() -> FastMCPServer:
+    """The server whose lifespan this context belongs to, or that of the request.
+
+    Raises:
+        RuntimeError: this is neither in a lifespan nor in a request.
+    """
+    return await cast("AbstractAsyncContextManager[FastMCPServer]", Shared(_current_server)).__aenter__()
+
+
+async def _current_server() -> FastMCPServer:
+    return cast("FastMCPServer", get_server())
+
+
 async def _queue() -> Docket | None:
     """FastMCP's queue; None where it has none, of which FastMCP itself informs clients."""
     try:
         return await cast("AbstractAsyncContextManager[Docket]", CurrentDocket()).__aenter__()
     except RuntimeError:
-        return None
+        return None if SharedContext.resolved.get(None) is None else (await _root()).docket
 
 
 def _key(docket: Docket, context: Context) -> str:

@@ -241,10 +241,12 @@ class ThreadedCleaner:
         self._limiter: CapacityLimiter | None = None
 
     async def run(self, clean: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-        """`clean(...)`, in a thread, when its turn comes."""
+        """`clean(...)`, in a thread, when its turn comes. Whoever is cancelled meanwhile does not wait for the thread,
+        and so keeps no worker that others wait for."""
         if self._limiter is None:
             self._limiter = CapacityLimiter(1)  # few scripts need it, and making it takes longer than cleaning a text
-        return await anyio.to_thread.run_sync(partial(clean, *arguments, **options), limiter=self._limiter)
+        work = partial(clean, *arguments, **options)
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
 
     async def clean_error(self, error: CodeCallError, options: SanitizationOptions) -> None:
         """`clean_error`, at once when there is little to clean."""

@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import count
 from typing import Final, cast
 
 from codecall.envelopes import CallRecord
@@ -22,6 +23,8 @@ from codecall.redaction.clean import environment_secrets, is_secret_name, looks_
 from codecall.redaction.patterns import CONNECTION, CREDENTIAL, MARK, PATTERNS, PatternText, RedactionRule
 
 _MARK = re.compile(rf"{MARK}-\d+")
+_TAKEN = re.compile(rf"{MARK}-([0-9]{{1,9}})")
+"""A mark that an input has; no input has room for so many credentials that a longer number is needed."""
 _RULES = [
     *(rule for rule in PATTERNS if CREDENTIAL in rule.mark or CONNECTION in rule.mark),
     RedactionRule(
@@ -157,14 +160,13 @@ class QuestionMasker(Masker):
 
     def mask_input(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """An input without credentials; each mark says how long the credential is."""
-        taken = json.dumps(arguments)
+        taken = _taken_numbers(json.dumps(arguments)).union(self._numbers.values())
         credentials = sorted(filter(_VALUE.fullmatch, self._credentials), key=len, reverse=True)
+        free = (number for number in count(1) if number not in taken)
 
         def mark(secret: str) -> str:
-            number = self._numbers.get(secret, len(self._numbers) + 1)
-            while secret not in self._numbers and (f"{MARK}-{number}" in taken or number in self._numbers.values()):
-                number += 1
-            self._numbers[secret] = number
+            if secret not in self._numbers:
+                self._numbers[secret] = next(free)
             return f"{self._mark(secret)} ({len(secret)} characters)"
 
         def replace(match: re.Match[str]) -> str:
@@ -187,6 +189,12 @@ class QuestionMasker(Masker):
             return value
 
         return {key: walk(item, self._is_secret(key)) for key, item in arguments.items()}
+
+
+def _taken_numbers(text: str) -> set[int]:
+    """The numbers whose marks occur in `text`, be it as the beginning of another."""
+    longest = {match[1] for match in _TAKEN.finditer(text)}
+    return {int(digits[:end]) for digits in longest for end in range(1, len(digits) + 1)}
 
 
 def _parse_json(text: str) -> list[object] | dict[str, object] | None:

@@ -220,7 +220,7 @@ class AnyTool(CallbackBroker):
     """
 
     def __init__(self, sanitization: SanitizationOptions, unlisted: str = "", *, guesses: bool = True) -> None:
-        super().__init__(_never_called, None, None, sanitization)
+        super().__init__(never_called, None, None, sanitization)
         self._unlisted = [unlisted] if unlisted else []
         self._guesses = guesses
 
@@ -234,7 +234,8 @@ class AnyTool(CallbackBroker):
         }
 
 
-def _never_called(name: str, _: dict[str, object]) -> object:
+def never_called(name: str, _: dict[str, object]) -> object:
+    """Performs no calls: of a script that is only checked, none is made."""
     raise AssertionError(f"a dry run called {name}")
 
 

@@ -21,6 +21,7 @@ from codecall.errors import (
     CodeCallError,
     ExecutionAbortedError,
     IllegalAccess,
+    Location,
     OptionsError,
     WorkerCrashedError,
     WorkerError,
@@ -35,8 +36,18 @@ from codecall.presets import Preset, preset_of_level, resolve_preset
 from codecall.redaction.clean import ThreadedCleaner, clean_text, clean_value
 from codecall.redaction.masking import mask_call_inputs
 from codecall.sandbox import wire
-from codecall.sandbox.callbacks import AnyTool, CallbackBroker, ResourceHandler, ToolHandler, check_handlers
+from codecall.sandbox.agentscript.policy import MAX_SCRIPT_BYTES, SOURCE, TOO_LONG, excess_offset
+from codecall.sandbox.callbacks import (
+    AnyTool,
+    CallbackBroker,
+    ResourceHandler,
+    ToolHandler,
+    check_handlers,
+    never_called,
+)
+from codecall.sandbox.host.outcomes import MAX_EXCERPT, LineIndex
 from codecall.sandbox.host.pool import WorkerPool
+from codecall.sandbox.host.preflight import LIMITS
 from codecall.sandbox.host.process import SandboxReport, kernel_facts
 from codecall.sandbox.host.queue import WorkerRequest
 from codecall.sandbox.host.references import ReferenceLimits
@@ -251,29 +262,33 @@ class Enclave:
         self,
         script: str,
         *,
-        functions: Sequence[str] | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        allowed_tools: Sequence[str] | None = None,
         context: Mapping[str, Any] | None = None,
         language: Language = "javascript",
         unlisted: str = "",
         guesses: bool = True,
     ) -> ExecutionResult:
-        """Check one script by its language alone, where nothing is known of the tools that it will have.
+        """Check one script, by its language alone where nothing is known of the tools that it will have.
 
         Args:
             script: Its source.
-            functions: The tools that are functions of a script in Starlark; None: whatever it calls.
+            tools: As for `execute`; None: they are not known, and whatever it calls may be one.
+            allowed_tools: As for `execute`.
             context: As for `execute`; of a script in Starlark, its variables.
             language: As for `execute`.
             unlisted: A sentence for hints about unknown names that says why no tool is known.
-            guesses: Whether a name that nothing declares, and that looks like another one misspelt or is only read, is
-                a finding. It may be the name of a server all the same.
+            guesses: Whether, where they are not known, a name that nothing declares, and that looks like another one
+                misspelt or is only read, is a finding. It may be the name of a server all the same.
 
         Returns:
             A result with the value `{valid, findings, manifest}`, or the error that kept the script from being checked.
         """
-        tools = None if functions is None else [{"name": name} for name in functions]
-        terms = _starlark_terms(script, language, tools, context)
-        broker = AnyTool(self._sanitization, unlisted, guesses=guesses)
+        terms = _starlark_terms(script, language, tools, context, has_all=True)
+        if tools is None:
+            broker: ToolBroker = AnyTool(self._sanitization, unlisted, guesses=guesses)
+        else:
+            broker = CallbackBroker(never_called, tools, allowed_tools, self._sanitization)
         return await self.run(script, broker, context=context, dry_run=True, starlark=terms)
 
     async def run(
@@ -311,6 +326,8 @@ class Enclave:
         if starlark is not None and not self._prepare.starlark:
             raise OptionsError("language: this enclave runs no Starlark", hint="Make it with Enclave(starlark=True).")
         preset = preset or self._preset
+        if (refused := await refuse_excess(script, preset, self._sanitization, dry_run=dry_run)) is not None:
+            return refused
         try:
             limits = self._limits_cache.limits(preset)
             foresee = hooks.on_plan is not None
@@ -373,6 +390,45 @@ class Enclave:
 
     def _cleaned_warnings(self, warnings: Sequence[str]) -> tuple[str, ...]:
         return tuple(clean_text(warning[:MAX_WARNING], self._sanitization) for warning in warnings)
+
+
+async def refuse_excess(
+    script: str, preset: Preset, sanitization: SanitizationOptions, *, dry_run: bool
+) -> ExecutionResult | None:
+    """The result of a script that is too long for any worker, or of a dry run of it; None if it is not.
+
+    Args:
+        script: Any text; however long it is, little of it is read.
+        preset: The limits of the run.
+        sanitization: What its result leaves out.
+        dry_run: Whether it would only be checked.
+    """
+    if (error := excess_error(script)) is None:
+        return None
+    await ThreadedCleaner().clean_error(error, sanitization)
+    if not dry_run:
+        return ExecutionResult(error.status, error=error)
+    # Of its lines nothing is known.
+    size = {"bytes": len(script.encode("utf-8", "surrogatepass")), "maxBytes": MAX_SCRIPT_BYTES}
+    limits = {name: getattr(preset, field) for name, field in LIMITS.items()}
+    manifest = {"size": size, "limits": limits}
+    return ExecutionResult("ok", value={"valid": False, "findings": [error.as_dict()], "manifest": manifest})
+
+
+def excess_error(script: str) -> IllegalAccess | None:
+    """The error of a script that is too long; None if it is not."""
+    offset = excess_offset(script)
+    if offset is None:
+        return None
+    error = IllegalAccess(TOO_LONG, kind="UnsafeSource", hint=SOURCE["script length"].instead)
+    # What stands before the place may be tens of thousands of lines, and one is all that is shown.
+    before = script[:offset].removesuffix("\r") if script[offset : offset + 1] == "\n" else script[:offset]
+    ends = before.count("\n") + before.count("\r") - before.count("\r\n")
+    start = max(before.rfind("\n"), before.rfind("\r")) + 1
+    column = offset - start + 1
+    error.location = Location(1 + ends, column)
+    error.excerpt = LineIndex(script[start : offset + MAX_EXCERPT + 1]).excerpt(Location(1, column))
+    return error
 
 
 class LimitsCache:
@@ -475,10 +531,15 @@ async def drain_pool(pool: WorkerPool, in_flight: InFlightRuns, grace_s: float) 
 
 
 def _starlark_terms(
-    script: str, language: Language, tools: Sequence[Mapping[str, Any]] | None, context: Mapping[str, Any] | None
+    script: str,
+    language: Language,
+    tools: Sequence[Mapping[str, Any]] | None,
+    context: Mapping[str, Any] | None,
+    *,
+    has_all: bool = False,
 ) -> wire.StarlarkTerms | None:
     """What a script in Starlark is told of its tools, of which None are not known, and its variables; None: it is
-    AgentScript.
+    AgentScript. `has_all`: it has each function that a server may offer.
 
     Raises:
         OptionsError: it is in neither language, or a variable cannot be one.
@@ -486,7 +547,7 @@ def _starlark_terms(
     if language == "starlark":
         names = None if tools is None else {str(tool["name"]): tool for tool in tools}
         check_variables(context or {}, names or ())
-        return starlark_terms(script, names)
+        return starlark_terms(script, names, extracts=has_all, results=has_all)
     if language != "javascript":
         raise OptionsError(f"language: 'javascript' or 'starlark' is needed (got {language!r:.80})")
     return None

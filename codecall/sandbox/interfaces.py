@@ -368,11 +368,11 @@ class RunHooks:
     memory: CallMemory | None = None
     """Remembers its calls."""
     results: ResultStorage | None = None
-    """Keeps results that are too large, its own and earlier ones; None: they fail with OUTPUT_LIMIT."""
+    """Keeps results that are too large for an answer; None: those of the run fail with OUTPUT_LIMIT."""
+    whole_result: bool = False
+    """Whether its own result is never kept there."""
     blocks: Callable[[], BlockStorage | None] | None = None
-    """Gives the content blocks of its calls, None while there are none. Without it whatever looks like a reference is
-    one, as in tests of scripts."""
-
+    """Gives the content blocks of its calls, None while there are none. Without it any reference is of one."""
     clock: RunClock | None = None
     """Stops the limit of its whole duration; None: nothing does."""
     on_plan: Callable[[Foresee], Awaitable[None]] | None = None
@@ -386,8 +386,8 @@ class RunHooks:
         self.observer.on_queued()
         try:
             result = replace(await run, run_id=self.run_id)
-            if (extractor := self.extractor) is not None and extractor.requests:
-                used = replace(result.stats, model_requests=extractor.requests, model_tokens=extractor.tokens)
+            if (model := self.extractor) is not None and model.requests:
+                used = replace(result.stats, model_requests=model.requests, model_tokens=model.tokens)
                 result = replace(result, stats=used)
         except BaseException:
             self.observer.on_cancelled()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Collection
 from typing import Any, Final
 from weakref import WeakSet
 
 import mcp_types
 from fastmcp import FastMCP
+from fastmcp.server.dependencies import get_access_token
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
+from mcp import MCPError
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
@@ -19,12 +22,17 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
+from codecall.identity import client_key
 from codecall.server.fastmcp_internals import client_connection, handler_registry
 
 logger = logging.getLogger("codecall")
 
 MAX_STREAMS: Final = 1_024
 """Clients that may listen at the same time."""
+
+SHARE: Final = 4
+"""Somebody who has signed in may have one in so many of these streams. Callers that do not sign in are not told apart,
+and share all."""
 
 
 class ListChangedNotifier(Middleware):
@@ -39,6 +47,8 @@ class ListChangedNotifier(Middleware):
         self._connections: WeakSet[Connection] = WeakSet()
         self._bus = InMemorySubscriptionBus()
         self._listen_handler = ListenHandler(self._bus, max_subscriptions=MAX_STREAMS)
+        self._streams = Counter[str]()
+        """Open ones, by caller."""
 
     @classmethod
     def of(cls, server: FastMCP[Any]) -> ListChangedNotifier:
@@ -53,7 +63,25 @@ class ListChangedNotifier(Middleware):
         """Have the clients of `server` notified."""
         server.add_middleware(self)
         params = mcp_types.SubscriptionsListenRequestParams
-        handler_registry(server).add_request_handler("subscriptions/listen", params, self._listen_handler)
+        handler_registry(server).add_request_handler("subscriptions/listen", params, self._listen)
+
+    async def _listen(
+        self, context: Any, params: mcp_types.SubscriptionsListenRequestParams
+    ) -> mcp_types.SubscriptionsListenResult:
+        if get_access_token() is None:
+            return await self._listen_handler(context, params)
+        caller, most = client_key(None), MAX_STREAMS // SHARE
+        if self._streams[caller] >= most:
+            raise MCPError(
+                code=mcp_types.INTERNAL_ERROR, message=f"Subscription limit reached: one caller may have {most} streams"
+            )
+        self._streams[caller] += 1
+        try:
+            return await self._listen_handler(context, params)
+        finally:
+            self._streams[caller] -= 1
+            if not self._streams[caller]:
+                del self._streams[caller]
 
     async def on_initialize(
         self,

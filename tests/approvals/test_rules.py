@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import anyio
 import pytest
+from anyio import to_thread
 from fastmcp import Client, FastMCP
 
 from codecall import CodeCallPlugin, OptionsError
 from codecall.approvals.options import ApprovalRule
-from codecall.approvals.rules import RuleSet
+from codecall.approvals.rules import MAX_RULING_THREADS, MAX_VALUES, RuleSet, _CompiledRule
 from codecall.catalog.entries import CatalogEntry
+from tests.work import python_steps
 
 pytestmark = pytest.mark.anyio
 
@@ -189,3 +195,55 @@ async def test_rules_that_name_what_there_is_not_are_logged_once_for_each_server
         "its name, without CodeCall, is not stopped",
         "flows.from: 'send_maill' matches no tool that scripts may use on 'office'; did you mean 'send_mail'?",
     ]
+
+
+EACH = {"properties": {"data": {"contains": {"const": "all"}}}}
+"""A condition on each item of a list."""
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        lambda many: [1] * many,
+        lambda many: ["x"] * many,
+        lambda many: [[1] * 100] * (many // 100),
+        lambda many: f"[{'1,' * many}1]",
+    ],
+    ids=["ambiguous", "texts", "nested", "as a text"],
+)
+def test_an_input_of_too_many_values_counts_against_the_call_and_is_not_compared(data: Callable[[int], object]) -> None:
+    for does in ("allow", "deny"):
+        rule = _CompiledRule(1, ApprovalRule.read({"action": does, "input": EACH}, where=""))
+        few, many = {"data": data(2 * MAX_VALUES)}, {"data": data(4 * MAX_VALUES)}
+        assert rule.applies(few, {}) is rule.applies(many, {}) is (does == "deny")
+        assert python_steps(partial(rule.applies, many, {})) < 1.1 * python_steps(partial(rule.applies, few, {}))
+
+
+def test_so_does_one_of_many_values_that_can_be_read_in_many_ways() -> None:
+    deny = _CompiledRule(1, ApprovalRule.read({"action": "deny", "input": EACH}, where=""))
+    assert not deny.applies({"data": [5] * 1_000 + [1] * 6}, {})
+    assert deny.applies({"data": [5] * 4_000 + [1] * 6}, {})
+
+
+def test_values_that_a_condition_does_not_name_cost_nothing() -> None:
+    deny = _CompiledRule(1, ApprovalRule.read({"action": "deny", "input": EACH}, where=""))
+    assert not deny.applies({"data": ["none"], "rows": [[1] * 100] * 2_000}, {})
+
+
+async def test_conditions_are_compared_in_threads_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on, comparing = threading.Event(), 0
+
+    def wait(*_: object) -> bool:
+        nonlocal comparing
+        comparing += 1
+        go_on.wait(30)
+        return True
+
+    monkeypatch.setattr(_CompiledRule, "applies", wait)
+    async with anyio.create_task_group() as group:
+        for _ in range(40):
+            group.start_soon(partial(action, TOOL, {"action": "deny", "input": EACH}))
+        await anyio.sleep(0.05)
+        assert await to_thread.run_sync(lambda: "a tool runs") == "a tool runs"
+        assert 1 <= comparing <= MAX_RULING_THREADS
+        go_on.set()

@@ -17,9 +17,12 @@ import pytest
 
 from codecall import AuditEvent, CodeCallPlugin, JsonLinesSink, OptionsError
 from codecall.audit import queue as audit_delivery
+from codecall.audit.events import RunDetails
 from codecall.audit.queue import Sink
-from codecall.audit.recorder import Audit
+from codecall.audit.recorder import Audit, RunRecord
+from codecall.envelopes import ExecutionResult
 from codecall.options import AuditOptions
+from codecall.presets import load_preset
 
 
 def audit_of(*sinks: Sink) -> Audit:
@@ -346,3 +349,29 @@ def test_nothing_is_missing_when_the_process_ends(tmp_path: Path):
     path = tmp_path / "audit.jsonl"
     subprocess.run([sys.executable, "-c", textwrap.dedent(program), str(path)], check=True, timeout=60)
     assert lines(path) == [*range(2_000)]
+
+
+async def test_scripts_contexts_consoles_and_values_that_wait_are_counted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(audit_delivery, "MAX_HELD", 1_000)
+    made, gate = threading.Event(), threading.Event()
+    audit = audit_of(lambda _: None)
+
+    def fields() -> dict[str, object]:
+        made.set()
+        gate.wait()
+        return {"number": 0}
+
+    audit.note("codecall.execute.start", "run", "ann", fields)
+    assert made.wait(5)
+    dropped: list[int] = []
+    for script, context_bytes in (("x" * 400, 0), ("", 400), ("x" * 400, 0)):
+        run = RunDetails("run", "ann", script, "secure", load_preset("secure"), context_bytes)
+        RunRecord(audit, run).on_queued()
+        dropped.append(audit.dropped)
+    for result in (ExecutionResult("ok", value_bytes=400), ExecutionResult("ok", logs=("x" * 400,))):
+        record = RunRecord(audit, RunDetails("run", "ann", "", "secure", load_preset("secure")))
+        record.on_finished(result)
+        dropped.append(audit.dropped)
+    gate.set()
+    await audit.flush()
+    assert dropped == [0, 0, 1, 2, 3]

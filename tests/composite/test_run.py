@@ -675,3 +675,48 @@ async def test_a_client_that_cancels_ends_the_calls():
         call.cancel()
         await asyncio.wait({call})
         await asyncio.wait_for(cancelled.wait(), 30)
+
+
+def rows_server(output: dict[str, Any] | None) -> FastMCP[Any]:
+    """A server with a workflow that gives so many rows."""
+    mcp = FastMCP[Any]("shop")
+
+    @mcp.tool
+    def rows(n: int) -> list[str]:
+        return ["row"] * n
+
+    definition: dict[str, Any] = {
+        "name": "all",
+        "description": "All rows",
+        "parameters": {"type": "object", "properties": {"n": {"type": "integer"}}},
+        "steps": [{"id": "a", "tool": "rows", "arguments": {"n": "{{.params.n}}"}}],
+    }
+    definition |= {"output": output} if output is not None else {}
+    return CodeCallPlugin.init(composite_tools=[definition]).install(mcp)
+
+
+async def test_what_is_too_large_for_an_answer_to_a_client_is_kept_but_goes_into_scripts() -> None:
+    async with Client(rows_server(None)) as client:
+        small = await client.call_tool("all", {"n": 20_000})
+        assert small.structured_content == {"result": ["row"] * 20_000}
+        large = await client.call_tool("all", {"n": 250_000})
+        assert large.structured_content is not None
+        handle = large.structured_content["largeResult"]["handle"]
+        script = f"return [(await getResult('{handle}')).length, (await callTool('all', {{ n: 250_000 }})).length]"
+        answer = await client.call_tool("codecall:execute", {"script": script})
+        assert answer.structured_content is not None
+        assert answer.structured_content["result"] == [250_000, 250_000]
+
+
+async def test_where_a_workflow_says_what_its_answer_looks_like_too_large_a_one_is_an_error() -> None:
+    text = {"type": "string", "description": "All rows", "value": "{{.steps.a.output}}"}
+    async with Client(rows_server({"properties": {f"copy{number}": text for number in range(14)}})) as client:
+        small = await client.call_tool("all", {"n": 2})
+        assert small.structured_content == {f"copy{number}": "map[result:[row row]]" for number in range(14)}
+        large = await client.call_tool("all", {"n": 20_000}, raise_on_error=False)
+        assert "OUTPUT_LIMIT" in str(large.content)
+        assert "codecall:invoke" in str(large.content)
+        script = "return (await callTool('all', { n: 20_000 })).copy13.length"
+        answer = await client.call_tool("codecall:execute", {"script": script})
+        assert answer.structured_content is not None
+        assert answer.structured_content["result"] > 80_000

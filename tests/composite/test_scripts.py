@@ -144,7 +144,8 @@ async def test_a_script_that_the_language_refuses_is_not_served(
 async def test_a_name_that_may_be_a_server_is_left_to_the_run(tmp_path: Path):
     body = "return [math.add({ a: 1 }), totl(), maps].length;"
     file = write(tmp_path, "stock.js", body)
-    other = write(tmp_path, "other.star", "return [math_add(a=1), totl()]", "#", HEADER.replace("stock", "other"))
+    starlark = "def main():\n    return [math_add(a=1), totl(), get_result('x'), map_of]\nreturn main()"
+    other = write(tmp_path, "other.star", starlark, "#", HEADER.replace("stock", "other"))
     async with served(file, other, starlark=True) as client:
         assert {"stock", "other"} <= {tool.name for tool in await client.list_tools()}
 
@@ -268,3 +269,38 @@ def test_what_is_wrong_with_a_header(tmp_path: Path, name: str):
     read = read_definitions([tmp_path])
     assert read.tools == ()
     assert message in "; ".join(map(str, read.findings))
+
+
+@pytest.mark.parametrize("suffix", [".js", ".star"])
+async def test_a_script_tool_reads_kept_results_of_its_caller_and_of_nobody_else(tmp_path: Path, suffix: str) -> None:
+    if suffix == ".star":
+        pytest.importorskip("starlark")
+    header = "name: reader\ndescription: Reads\nparameters: { type: object, properties: { h: { type: string } } }\n"
+    body = {".js": "return (await getResult(codecallContext.h)).length", ".star": "return len(get_result(h))"}[suffix]
+    write(tmp_path, f"reader{suffix}", body, "block" if suffix == ".js" else "#", header)
+    mcp = FastMCP[Any]("shop")
+    CodeCallPlugin.init(composite_tools=[str(tmp_path)], starlark=suffix == ".star").install(mcp)
+    async with Client(mcp) as client:
+        kept = await client.call_tool("codecall:execute", {"script": "return Array(20_000).fill('row')"})
+        assert kept.structured_content is not None
+        handle = kept.structured_content["largeResult"]["handle"]
+        call = f"return callTool('reader', {{ h: '{handle}' }})"
+        answer = await client.call_tool("codecall:execute", {"script": call})
+        assert answer.structured_content is not None
+        assert answer.structured_content["result"] == 20_000
+        direct = await client.call_tool("reader", {"h": handle})
+        assert direct.structured_content == {"result": 20_000}
+        unknown = await client.call_tool("reader", {"h": f"res_{'0' * 40}"}, raise_on_error=False)
+        assert "RESULT_NOT_FOUND" in str(unknown.content)
+
+
+async def test_its_own_result_is_whole_or_refused(tmp_path: Path) -> None:
+    header = "name: rows\ndescription: Rows\nparameters: { type: object, properties: { n: { type: integer } } }\n"
+    write(tmp_path, "rows.js", "return 'x'.repeat(codecallContext.n)", header=header)
+    mcp = FastMCP[Any]("shop")
+    CodeCallPlugin.init(composite_tools=[str(tmp_path)]).install(mcp)
+    async with Client(mcp) as client:
+        whole = await client.call_tool("rows", {"n": 200_000})
+        assert whole.structured_content == {"result": "x" * 200_000}
+        refused = await client.call_tool("rows", {"n": 1_100_000}, raise_on_error=False)
+        assert "OUTPUT_LIMIT" in str(refused.content)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jsonschema
 import msgspec
 import pytest
+from fastmcp.exceptions import ValidationError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +22,7 @@ from codecall.meta_tools.describe import DescribeArguments
 from codecall.meta_tools.execute import MAX_ALL_GLOBS_CHARS, ExecuteArguments
 from codecall.meta_tools.invoke import InvokeArguments
 from codecall.meta_tools.search import SearchArguments
+from tests.work import python_steps
 
 MODELS: dict[str, type[Arguments]] = {
     "search": SearchArguments,
@@ -283,3 +286,13 @@ async def test_globs_are_limited_together_and_exact_names_are_not(shop: Any) -> 
 def test_no_json_is_less_than_a_fifth_of_its_estimate(value: object) -> None:
     """What `_check_context` refuses by the estimate alone is too long indeed."""
     assert not exceeds_chars(value, 5 * len(msgspec.json.encode(value)) + 8)
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_arguments_without_end_are_refused_unseen(model: type[Arguments]) -> None:
+    def refuse(count: int) -> None:
+        with pytest.raises(ValidationError, match=f"{count:,} arguments were given; there are") as refused:
+            parse_arguments(model, "tool", {f"k{number}": 1 for number in range(count)})
+        assert not isinstance(refused.value, ArgumentsError)
+
+    assert python_steps(partial(refuse, 2_000)) < 2 * 2_000 + 100

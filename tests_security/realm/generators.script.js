@@ -148,3 +148,35 @@ let f = [1].values();
 for (let j = 0; j < 15; j++) for (let i = 0; i < 1900; i++) f = f.drop(0);
 return f.next();
 //~ EXECUTION_ERROR not a function
+--- an endless generator in the result
+function* forever() { for (;;) yield 1; }
+return { rows: forever() };
+//~ ITERATION_LIMIT
+--- an endless generator without a loop of the script's in the result
+function* forever() { yield* { [Symbol.iterator]: () => ({ next: () => ({ done: false, value: 1 }) }) }; }
+return forever();
+//~ STEP_LIMIT
+--- an endless generator that runs none of the script's code
+function* forever() { yield* { [Symbol.iterator]: () => ({ next: Object }) }; }
+return forever();
+//~ TIMEOUT
+--- an endless generator in an input
+function* forever() { for (;;) yield 1; }
+await callTool('echo', { rows: forever() });
+//~ ITERATION_LIMIT
+--- a generator that asks for itself while the result is written
+let it;
+function* own() { yield it; yield [...it]; }
+it = own();
+return it;
+//~ running
+--- iterators by name only: data like any other
+class Values { next() { return { done: false, value: 1 }; } }
+function* g() { yield 1; }
+return [new Values(), Object.create(new Map([[1, 2]]).values()), Object.create(g())];
+//= [{}, {}, {}]
+--- an iterator over a list of four billion gaps
+const gaps = [];
+gaps.length = 4294967295;
+return gaps.values();
+//~ TIMEOUT

@@ -21,6 +21,9 @@ MANY_THINGS = 3
 MAX_COMPARED = 100
 """Documents that are compared with those before them, and those that score the same as the last."""
 
+APP_SIZE_POWER = 0.25
+"""What an app has of a text is divided by this power of how many documents it has: a large one has some of any text."""
+
 LONG_QUERY, LONGEST_QUERY = 4, 15
 """Words from which on a query is a task rather than a remark, and from which on more words say no more."""
 
@@ -38,6 +41,15 @@ class SpellingScores(NamedTuple):
 
     grams: dict[int, float]
     found: Floats
+
+
+class AppGroups(NamedTuple):
+    """Documents by app; those without an app count as one."""
+
+    group_of: NDArray[np.intp]
+    """The group of each document."""
+    sizes: NDArray[np.intp]
+    """How many documents each group has."""
 
 
 class PartScores(NamedTuple):
@@ -83,9 +95,9 @@ def absolute_score(
         words: How many words the whole query has: small talk has few, and a task told in many shares few of them with
             its tool.
     """
-    evidence = 1.85 * covered + 1.8 * likeness + 0.3 * name + 1.15 * np.log(np.minimum(hits, MAX_HITS) + 0.5) - 1.55
+    evidence = 1.6 * covered + 1.8 * likeness + 0.3 * name + 1.15 * np.log(np.minimum(hits, MAX_HITS) + 0.5) - 1.43
     evidence = evidence - 0.28 * np.log(lengths + 1)
-    evidence = evidence + 1.9 * np.log(np.clip(words, LONG_QUERY, LONGEST_QUERY) / LONG_QUERY)
+    evidence = evidence + 2.1 * np.log(np.clip(words, LONG_QUERY, LONGEST_QUERY) / LONG_QUERY)
     return 1 / (1 + np.exp(-evidence))
 
 
@@ -100,6 +112,25 @@ def repeated_shares(terms: Sequence[TermScores], documents: Ints, scores: Floats
     shares = np.zeros(len(documents))
     shares[order] = np.minimum(held, before[:, places]).sum(axis=0) / np.where(total > 0, total, 1)
     return shares
+
+
+def app_shares(terms: Sequence[TermScores], documents: Ints, apps: AppGroups) -> Floats:
+    """Returns, for each of these documents, how much its app as a whole has of a text, relative to the best app.
+
+    A word counts where any document of the app has it, by how few apps have it: who names a board and its tickets means
+    the app that has both, even where one tool has the board and another the tickets.
+    """
+    shares = np.zeros(len(apps.sizes))
+    for term in terms:
+        has = np.zeros(len(shares), np.bool_)
+        has[apps.group_of[term.found[documents] > 0]] = True
+        shares += has * (term.weight * word_rarity(int(has.sum()), len(shares)))
+    return relative_to_best((shares / apps.sizes**APP_SIZE_POWER).astype(np.float32))[apps.group_of]
+
+
+def word_rarity(documents: int, total: int) -> float:
+    """Returns how much a word says that so many documents have, or apps, of all there are."""
+    return float(np.log1p((total - documents + 0.5) / (documents + 0.5)))
 
 
 def spread_power(fit: float) -> float:

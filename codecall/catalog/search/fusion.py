@@ -16,13 +16,13 @@ import numpy as np
 
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.analysis import NO_STOP_WORDS, terms
-from codecall.catalog.search.evidence import spread_power
+from codecall.catalog.search.evidence import MANY_THINGS, spread_power
 from codecall.catalog.search.indexer import Scores
 
-SEMANTIC_WEIGHT, PARTS_SEMANTIC_WEIGHT = 1.5, 1.2
-"""Weight of the semantic ranking, and for a request of several parts; that of the words is 1. A request of many parts
-has many values among its words, whose meaning leads astray. With 1.2 for both recall@5 and nDCG@10 are 0.3 and 0.1
-lower; with 2.2 instead of 1.5 nDCG@10 is 0.2 higher, and recall@5 0.3 lower."""
+SEMANTIC_WEIGHT, TWO_PARTS_SEMANTIC_WEIGHT, MANY_PARTS_SEMANTIC_WEIGHT = 1.5, 1.2, 0.8
+"""Weight of the semantic ranking, for a request of two parts, and for one of `MANY_THINGS` parts or more; that of the
+words is 1. A request of many parts has many values among its words, whose meaning leads astray. With 1.2 for all with
+parts recall@5 and nDCG@10 are 0.3 and 0.1 lower; with 1.4 for two parts about the same."""
 
 STEEPNESS = 0.8
 """Power of each lexical score relative to the best, before deviations are taken. With 1.5 only the first few count, and
@@ -62,7 +62,7 @@ def semantic_scores(cosines: Scores, words: Scores) -> Scores:
 def fuse_scores(words: Scores, cosines: Scores, texts: int = 1) -> Scores:
     """Returns scores from 0 to 1 from both rankings, of a request of so many texts: itself, and its parts. An entry
     without a cosine yet is ranked by its words."""
-    weight = SEMANTIC_WEIGHT if texts == 1 else PARTS_SEMANTIC_WEIGHT
+    weight = _semantic_weight(texts - 1)
     has_cosine = ~np.isnan(cosines)
     if not has_cosine.any():
         return words
@@ -146,6 +146,12 @@ def _deviations(values: Scores, usual: float) -> Scores:
     mean = (float(ordered.sum()) + UNRELATED * usual) / count
     spread = (float(((ordered - mean) ** 2).sum()) + UNRELATED * (usual - mean) ** 2) / count
     return ((values - mean) / (spread**0.5 + 1e-6)).astype(np.float32)
+
+
+def _semantic_weight(parts: int) -> float:
+    if parts >= MANY_THINGS:
+        return MANY_PARTS_SEMANTIC_WEIGHT
+    return TWO_PARTS_SEMANTIC_WEIGHT if parts else SEMANTIC_WEIGHT
 
 
 def _score_from_cosine(cosines: Scores) -> Scores:

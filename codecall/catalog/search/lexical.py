@@ -9,7 +9,8 @@ best there is:
   the stemmer does not know;
 - name: the share of the tool's name that the query names, by how rare its words are in names.
 
-The tools of an app are raised by how well the best of them fits.
+The tools of an app are raised by how many words of the request the app has, whichever of its tools has them, and by how
+well the best of them fits.
 
 What a tool's server says of itself counts a little, for words of the query that the tool does not have: it finds the
 tools of a server that says GitHub where they only say issue, and never places a tool that has no word of the query
@@ -55,13 +56,16 @@ from codecall.catalog.search.analysis import (
 from codecall.catalog.search.evidence import (
     MANY_THINGS,
     MAX_COMPARED,
+    AppGroups,
     Doubles,
     PartScores,
     SpellingScores,
     TermScores,
+    app_shares,
     relative_to_best,
     repeated_shares,
     spread_power,
+    word_rarity,
 )
 from codecall.catalog.search.intents import DESTROYS, Intent, intent_factors, query_intents, to_destroy, tool_intent
 from codecall.catalog.search.inverted_index import (
@@ -89,6 +93,9 @@ class LexicalWeights:
     """Weight of the spelling; that of the words is 1."""
     name: float = 0.2
     """Weight of the name."""
+    app_words: float = 0.3
+    """How much the app that has most of a request's words, wherever in its tools they are, raises its tools; other apps
+    by the cube of their share of that. Of a request for several things, this goes part by part."""
     siblings: float = 1.0
     """How much the best tool of the app that fits best raises the others; those of other apps by the square of how well
     the app fits."""
@@ -205,11 +212,12 @@ class _QueryScorer:
     def scores(self, query: str) -> Floats:
         """Returns the score of each document of the view."""
         query = self.rewrite(query)
-        whole = self._part(query)
+        texts = split_request(query, MAX_REQUEST_PARTS)
+        whole = self._part(query, by_app=not texts)
         if whole is None:
             return np.zeros(len(self._view), np.float32)
         mixed = whole.mixed
-        parts = [part for text in split_request(query, MAX_REQUEST_PARTS) if (part := self._part(text)) is not None]
+        parts = [part for text in texts if (part := self._part(text, by_app=True)) is not None]
         if len(parts) > 1:
             mixed = mixed + self._weights.request_parts * np.maximum.reduce([part.mixed for part in parts])
         visible = self._with_siblings(mixed[self._view])
@@ -220,6 +228,12 @@ class _QueryScorer:
         lengths = self._snapshot.lengths[documents]
         fit = max(part.fit(documents, lengths, len(whole.terms)) for part in (whole, *parts))
         return ((visible / best) ** spread_power(fit) * fit).astype(np.float32)
+
+    @cached_property
+    def _apps(self) -> AppGroups:
+        """The apps of the view."""
+        _, group_of, sizes = np.unique(self._snapshot.apps[self._view], return_inverse=True, return_counts=True)
+        return AppGroups(group_of, sizes)
 
     def _with_siblings(self, scores: Floats) -> Floats:
         """Raises the scores of the view by how well the best tool of the same app fits: who asks for several things
@@ -298,7 +312,8 @@ class _QueryScorer:
     def _spelled(self, word: str) -> tuple[Ints, Floats]:
         return self._postings((segment.spellings for segment in self._snapshot.segments), word)
 
-    def _part(self, text: str) -> PartScores | None:
+    def _part(self, text: str, *, by_app: bool) -> PartScores | None:
+        """The scores of one text; `by_app`: raised by what apps as a whole have of it."""
         words = terms(text) or terms(text, stop=NO_STOP_WORDS)
         if not words:
             return None
@@ -313,6 +328,8 @@ class _QueryScorer:
             relative_to_best(by_words) + w.spelling * relative_to_best(by_spelling) + w.name * relative_to_best(by_name)
         )
         mixed = (mixed / (1 + w.spelling + w.name)).astype(np.float32)
+        if by_app and w.app_words and len(self._apps.sizes) > 1:
+            mixed[self._view] *= 1 + w.app_words * app_shares(term_scores, self._view, self._apps) ** 3
         if len(self._snapshot.about_words) > 1:
             own, term_scores = term_scores, [self._with_about(word, self._term(word)) for word in dict.fromkeys(words)]
             wanted = sum(term.weight * term.rarity for term in own)
@@ -360,7 +377,7 @@ class _QueryScorer:
         scores[ids] = np.maximum(scores[ids], contribution)
 
     def _rarity(self, documents: int) -> float:
-        return float(np.log1p((len(self._view) - documents + 0.5) / (documents + 0.5)))
+        return word_rarity(documents, len(self._view))
 
     def _counts(self, word: str) -> tuple[Ints, Floats]:
         """The visible documents that hold a word, and how much the word counts in each."""

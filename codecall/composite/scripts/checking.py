@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
 from codecall.composite.checks import KnownTool
 from codecall.composite.definition import Finding, JsonObject, ScriptDefinition
 from codecall.composite.fields import Findings
 from codecall.sandbox.enclave import Enclave
+
+
+_NAMES: Final = "DisallowedGlobal"
+"""The kind of findings about names that nothing declares."""
 
 
 async def script_verdict(
@@ -26,30 +30,22 @@ async def script_verdict(
         CodeCallError: it could not be checked.
     """
     context = dict.fromkeys(cast("JsonObject", tool.parameters.get("properties") or {}))
-    if tools is None:
-        named = guesses and tool.language == "starlark" and tool.names_its_tools
-        result = await enclave.check(
-            tool.script,
-            functions=tool.tools() if named else None,
-            context=context,
-            language=tool.language,
-            guesses=guesses,
-        )
-    else:
-        result = await enclave.execute(
-            tool.script,
-            tool_handler=_never_called,
-            tools=[
-                {"name": name, "inputSchema": known.input_schema, "appId": known.server}
-                for name, known in tools.items()
-            ],
-            allowed_tools=tool.allowed_tools,
-            context=context,
-            dry_run=True,
-            language=tool.language,
-        )
+    known: list[JsonObject] | None = None
+    if tools is not None:
+        known = [{"name": name, "inputSchema": each.input_schema, "appId": each.server} for name, each in tools.items()]
+    elif guesses and tool.language == "starlark" and tool.names_its_tools:
+        known = [{"name": name} for name in tool.tools()]
+    allowed = tool.allowed_tools if tools is not None else None
+    result = await enclave.check(
+        tool.script, tools=known, allowed_tools=allowed, context=context, language=tool.language, guesses=guesses
+    )
     if (error := result.error) is None:
-        return cast("JsonObject", result.value)
+        verdict = cast("JsonObject", result.value)
+        if tools is None and not guesses and tool.language == "starlark":
+            # A name that is not called may be a tool as well: `parallel` and the like take functions.
+            findings = [each for each in cast("list[JsonObject]", verdict["findings"]) if each.get("kind") != _NAMES]
+            verdict = {**verdict, "valid": not findings, "findings": findings}
+        return verdict
     if result.status in ("syntax_error", "illegal_access"):
         return {"valid": False, "findings": [error.as_dict()]}
     raise error
@@ -73,7 +69,3 @@ async def check_script(
         location = cast("Mapping[str, int]", problem.get("location") or {})
         findings.add("", str(problem["message"]), line=location.get("line"))
     return findings.found[before:]
-
-
-def _never_called(name: str, _: JsonObject) -> object:
-    raise AssertionError(f"a dry run called {name}")

@@ -24,13 +24,13 @@ from typing import Any, Final, cast
 import anyio
 import fastmcp
 from fastmcp import FastMCP
-from fastmcp.utilities.logging import configure_logging
 
 from codecall.approvals.desk import default_folder
 from codecall.concurrency import tune_garbage_collection
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, ServeOptions
 from codecall.gateway.gateway import Gateway
+from codecall.gateway.serve.bodies import BoundedBodies
 from codecall.gateway.serve.sessions import limit_sessions
 from codecall.gateway.serve.watch import watching_definitions
 from codecall.gateway.upstream.process import kill_all
@@ -39,6 +39,12 @@ from codecall.server.shutdown import ServeSignals
 from codecall.telemetry.metrics import tracer
 
 logger = logging.getLogger("codecall")
+
+MAX_MESSAGE_CHARS: Final = 4_000
+"""Characters of one message in the log."""
+
+MAX_TRACEBACK_CHARS: Final = 16_000
+"""Characters of the traceback below it, which ends with the text of the exception."""
 
 
 def serve(options: GatewayOptions, *, insecure: bool = False, watch: bool = False, log_level: str = "WARNING") -> int:
@@ -143,7 +149,8 @@ async def _over_http(options: GatewayOptions, signals: ServeSignals, insecure: b
                     allowed_hosts=list(serve_options.allowed_hosts) or None,
                     allowed_origins=list(serve_options.allowed_origins) or None,
                     middleware=[
-                        Middleware(_Begun, begun=signals.move_to_front, max_sessions=serve_options.max_sessions)
+                        Middleware(_Begun, begun=signals.move_to_front, max_sessions=serve_options.max_sessions),
+                        Middleware(BoundedBodies),
                     ],
                     uvicorn_config={"log_config": None, "access_log": False},
                 )
@@ -220,26 +227,38 @@ def _finish_startup() -> None:
 
 
 def _configure_logging(level: str) -> None:
-    """Everything that is logged goes to standard error, escaped: servers and clients write some of it. A traceback that
-    Rich shows would not be."""
-    configure_logging(level, enable_rich_tracebacks=False)  # pyright: ignore[reportArgumentType]
-    logging.basicConfig(stream=sys.stderr, level=level, format="%(levelname)s %(name)s: %(message)s")
-    for handler in (*logging.getLogger().handlers, *logging.getLogger("fastmcp").handlers):
-        if handler.formatter is not None:
-            handler.setFormatter(_EscapingFormatter(handler.formatter))
+    """Everything that is logged goes to standard error, escaped and cut: servers and clients write some of it. The
+    handlers of FastMCP are Rich's, which take seconds to wrap a megabyte, and show tracebacks as they are."""
+    of_fastmcp = logging.getLogger("fastmcp")
+    for handler in (*of_fastmcp.handlers,):
+        of_fastmcp.removeHandler(handler)
+    of_fastmcp.propagate = True
+    of_fastmcp.setLevel(level)
+    logging.basicConfig(stream=sys.stderr, level=level)
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(BoundedFormatter("%(levelname)s %(name)s: %(message)s"))
     for name in ("httpx", "httpx2", "httpcore", "mcp"):  # they log URLs, which may hold what is secret
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLevelNamesMapping()[level]))
 
 
-class _EscapingFormatter(logging.Formatter):
-    """Formats as another does, and escapes what a terminal would obey."""
-
-    def __init__(self, formatter: logging.Formatter) -> None:
-        super().__init__()
-        self._formatter = formatter
+class BoundedFormatter(logging.Formatter):
+    """Cuts messages and tracebacks that are too long, and escapes what a terminal would obey."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return escape_invisible(self._formatter.format(record), keep="\n\t")
+        """See `logging.Formatter`."""
+        return escape_invisible(super().format(record), keep="\n\t")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as the base class calls it
+        """See `logging.Formatter`."""
+        return _cut(super().formatMessage(record), MAX_MESSAGE_CHARS)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """See `logging.Formatter`."""
+        return _cut(super().formatException(ei), MAX_TRACEBACK_CHARS)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}…[truncated {len(text) - most} characters]"
 
 
 async def run_stdio(server: FastMCP[Any]) -> None:

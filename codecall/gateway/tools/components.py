@@ -26,6 +26,9 @@ from codecall.gateway.upstream.errors import CONNECTION_META_KEYS, forwarded_met
 from codecall.gateway.upstream.interface import UNCHECKED_KEYWORD, Upstream, unchecked_schema
 from codecall.gateway.upstream.session import set_header_parameters
 
+MAX_PARTS: Final = 2_000
+"""Messages of a prompt, and contents of a resource. FastMCP makes objects of all at once, of each more than once."""
+
 _NO_TASKS: Final = TaskConfig(mode="forbidden")
 
 AccessCheck: TypeAlias = Callable[[str, bool], Awaitable[bool]]
@@ -315,6 +318,8 @@ class GatewayPrompt(Prompt):
                 )
         if isinstance(result, mcp_types.InputRequiredResult):
             return InputRequiredPromptResult(result)
+        if (count := len(result.messages)) > MAX_PARTS:
+            raise PromptError(_too_many(self._upstream, f"{count:,} messages"))
         messages = [Message(content=message.content, role=message.role) for message in result.messages]
         return PromptResult(messages=messages, description=result.description, meta=result.meta)
 
@@ -361,6 +366,8 @@ async def _read(upstream: Upstream, uri: str, context: Context) -> ResourceResul
         return InputRequiredResourceResult(result)
     if not result.contents:
         raise ResourceError(f"Server '{upstream.name}' has nothing at this URI")
+    if (count := len(result.contents)) > MAX_PARTS:
+        raise ResourceError(_too_many(upstream, f"{count:,} contents"))
     contents = [
         ResourceContent(
             content=item.text if isinstance(item, mcp_types.TextResourceContents) else base64.b64decode(item.blob),
@@ -371,6 +378,10 @@ async def _read(upstream: Upstream, uri: str, context: Context) -> ResourceResul
     ]
     meta = {key: value for key, value in (result.meta or {}).items() if key not in CONNECTION_META_KEYS}
     return ResourceResult(contents=contents, meta=meta or None)
+
+
+def _too_many(upstream: Upstream, what: str) -> str:
+    return f"Server '{upstream.name}' answered with {what}; at most {MAX_PARTS:,} are passed on"
 
 
 def _tags(meta: dict[str, Any] | None) -> set[str]:

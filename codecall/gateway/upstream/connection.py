@@ -340,7 +340,7 @@ def _causes(failure: BaseException) -> Iterator[BaseException]:
 
 
 def create_transport(
-    name: str, options: AnyServer, session: Callable[..., ClientSession], logger: logging.Logger
+    name: str, options: AnyServer, session: Callable[..., RelayingSession], logger: logging.Logger
 ) -> Transport:
     """Create the transport for the options of a server, not connected yet: pipes, HTTP, or a REST API in memory.
 

@@ -1,13 +1,16 @@
 """The transport to a server behind a URL: streamable HTTP or SSE, with the configured headers and sign-in.
 
 Nothing of the gateway's clients is sent. What the server sends is bounded in size and in values before it is parsed.
+What is no message is left out: the SDK would take a second to find out, and log it.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple, TypeVar, Unpack, cast
 from urllib.parse import unquote, urlsplit
 
@@ -18,20 +21,27 @@ from fastmcp.client.transports.base import ClientTransport, SessionKwargs, Trans
 from mcp import ClientSession, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, METHOD_NOT_FOUND
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, METHOD_NOT_FOUND, JSONRPCError, JSONRPCResponse, RequestId
 
 from codecall.gateway.upstream.errors import NO_ENDPOINT_ADVICE, UNREACHABLE_ADVICE, status_advice
 from codecall.gateway.upstream.messages import (
     IN_THREAD_BYTES,
     TOO_MANY_VALUES,
+    VALUES_PER_S,
     Throttle,
+    TooLargeError,
     find_response_id,
     is_within_value_limit,
+    message_cost,
+    parse_message,
     replace_lone_surrogates,
     unreadable_response,
 )
 from codecall.gateway.upstream.oauth import PrivateAddressError, create_oauth
+from codecall.gateway.upstream.session import RelayingSession
 from codecall.gateway.upstream.stdio import MAX_MESSAGE_BYTES
+
+logger = logging.getLogger("codecall")
 
 T = TypeVar("T")
 
@@ -54,13 +64,14 @@ _COMPRESSED: Final = "it is compressed"
 
 _EVENT_END: Final = re.compile(rb"(?:\n\r?\n|\r\r)[\r\n]*")
 """The end of an event."""
-_DATA: Final = re.compile(rb"(?:^|[\r\n])data: ?[^\r\n]")
-_OTHER_KIND: Final = re.compile(rb"(?:^|[\r\n])event: ?(?!message[\r\n]|endpoint[\r\n])")
-_SHORT_RETRY: Final = re.compile(rb"(^|[\r\n])retry:(?! ?[1-9]\d{3,8}[\r\n])[^\r\n]*")
+_SHORT_RETRY: Final = re.compile(rb"retry:(?! ?[1-9]\d{3,8}$)")
 """When to connect again, in less than a second: a server could have it done without a pause."""
 
 _MAX_EVENT_LINES: Final = 20_000
 """Lines of an event, each of which takes time to read, whatever is in it."""
+
+_QUICK_VALUES: Final = 1_000
+"""Values of what is no message up to which the SDK may find that out."""
 
 _IDLE_EVENTS_PER_S: Final = 100
 """Events without a message that are read of one stream in a second."""
@@ -96,7 +107,7 @@ class HttpTransport(ClientTransport):
         kind: Literal["http", "sse"] | None,
         headers: dict[str, str],
         auth: str | None,
-        session: Callable[..., ClientSession],
+        session: Callable[..., RelayingSession],
         *,
         auth_hosts: Sequence[str] = (),
     ) -> None:
@@ -107,6 +118,7 @@ class HttpTransport(ClientTransport):
         self._auth_hosts = auth_hosts
         self._basic = basic
         self._session = session
+        self._connected: RelayingSession | None = None
         self._status = 0
         self._session_forgotten = False
         self.legacy_only = self._sse
@@ -137,7 +149,8 @@ class HttpTransport(ClientTransport):
                 )
                 streams = streamable_http_client(self._url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES)
             read, write = await stack.enter_async_context(streams)
-            yield await stack.enter_async_context(self._session(read, write, **session_kwargs))
+            session = self._connected = self._session(read, write, **session_kwargs)
+            yield await stack.enter_async_context(session)
 
     async def describe_end(self) -> str:
         """Say how the connection ended."""
@@ -185,6 +198,9 @@ class HttpTransport(ClientTransport):
         headers = [f"headers.{name}" for name in self._headers]
         return ", ".join([*auth, *(["the name and password in `url`"] if self._basic is not None else []), *headers])
 
+    def _awaits(self, request_id: RequestId | None) -> bool:
+        return self._connected is not None and self._connected.awaits(request_id)
+
     def _auth_flow(self) -> httpx2.Auth | None:
         if self._auth == "oauth":
             return create_oauth(self._url, self._auth_hosts)
@@ -202,7 +218,12 @@ class HttpTransport(ClientTransport):
             self._session_forgotten |= response.status_code == 404 and "mcp-session-id" in response.request.headers
 
             media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            response.stream = _EventStream(response) if media == "text/event-stream" else _BoundedBody(response)
+            if media == "text/event-stream":
+                # Whatever encoding the server names: what is checked here is UTF-8, as it has to be.
+                response.headers["content-type"] = media
+                response.stream = _EventStream(response, self._awaits)
+            else:
+                response.stream = _BoundedBody(response)
 
         hooks: dict[str, list[Callable[..., Any]]] = {"response": [record_response]}
         return httpx2.AsyncClient(
@@ -239,78 +260,160 @@ class _BoundedBody(_ResponseBody):
             if size > MAX_MESSAGE_BYTES or self._encoded:
                 what = _COMPRESSED if self._encoded else f"it has more than {MAX_MESSAGE_BYTES // 2**20} MiB"
                 raise httpx2.StreamError(f"The server's answer was not read: {what}")
-        body = await _in_thread_if_large(_checked_body, b"".join(chunks))
-        if body is None:
-            raise httpx2.StreamError(f"The server's answer was not read: {TOO_MANY_VALUES}")
-        yield body
+        yield await _in_thread_if_large(_checked_body, b"".join(chunks))
 
 
 class _EventStream(_ResponseBody):
-    """A stream of events, each of which is passed on once it is complete."""
+    """A stream of events, each of which is passed on once it is complete.
+
+    Args:
+        response: with the stream.
+        awaits: whether the answer to a request is waited for. What nobody waits for must not cost much.
+    """
+
+    def __init__(self, response: httpx2.Response, awaits: Callable[[RequestId | None], bool]) -> None:
+        super().__init__(response)
+        self._host = response.url.host
+        self._awaits = awaits
+        self._costs, self._idle = Throttle(VALUES_PER_S), Throttle(_IDLE_EVENTS_PER_S)
+        self._idle_s = 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._encoded:
             yield _error_event(b"", _COMPRESSED)
             return
         waiting = bytearray()
-        idle, idle_s = Throttle(_IDLE_EVENTS_PER_S), 0
         async for chunk in self._inner:
             searched = max(0, len(waiting) - 3)
             waiting += chunk
-            end = 0
-            for blank in _EVENT_END.finditer(waiting, searched):
-                end = blank.end()
-            if len(waiting) > MAX_MESSAGE_BYTES:
+            # Only here, a chunk at a time: a pattern takes long for a large event, and holds the interpreter.
+            ends = [blank.span() for blank in _EVENT_END.finditer(waiting, searched)]
+            if len(waiting) - (ends[-1][1] if ends else 0) > MAX_MESSAGE_BYTES:
                 # The reader of the events refuses it.
-                end = len(waiting)
-            if end:
-                events = await _in_thread_if_large(_checked_events, bytes(waiting[:end]))
-                del waiting[:end]
-                for event in events:
-                    if _DATA.search(event) and not _OTHER_KIND.search(event):
-                        idle_s = 0
-                    elif await idle.wait():
-                        idle_s += 1
-                    if idle_s >= _MAX_IDLE_S:
-                        raise httpx2.StreamError("The server's stream was closed: it sent events without messages")
-                    yield event
-        yield bytes(waiting)
+                ends.append((len(waiting), len(waiting)))
+            if ends:
+                block = bytes(waiting)
+                del waiting[: ends[-1][1]]
+                for event in await _in_thread_if_large(partial(_checked_events, ends=ends), block):
+                    await self._wait(event)
+                    yield event.text
+
+    async def _wait(self, event: _Event) -> None:
+        """Let as much time pass as the event may take.
+
+        Raises:
+            httpx2.StreamError: there have been too many without a message.
+        """
+        if not self._awaits(event.answers):
+            await self._costs.wait(event.cost)
+        if event.has_message:
+            self._idle_s = 0
+        elif await self._idle.wait():
+            self._idle_s += 1
+        if self._idle_s >= _MAX_IDLE_S:
+            logger.warning("A stream of %s was closed: it sent events without messages", self._host)
+            raise httpx2.StreamError("The server's stream was closed: it sent events without messages")
+
+
+class _Event(NamedTuple):
+    text: bytes
+    """What is passed on; empty: nothing."""
+    cost: int
+    has_message: bool = True
+    answers: RequestId | None = None
+    """The request that it answers."""
 
 
 async def _in_thread_if_large(work: Callable[[bytes], T], data: bytes) -> T:
     return await anyio.to_thread.run_sync(work, data) if len(data) > IN_THREAD_BYTES else work(data)
 
 
-def _checked_body(body: bytes) -> bytes | None:
-    """The repaired body; None: it has too many values."""
-    return replace_lone_surrogates(body) if is_within_value_limit(body) else None
+def _checked_body(body: bytes) -> bytes:
+    """The repaired body.
+
+    Raises:
+        httpx2.StreamError: it has too many values, or as many as make it costly to find that it is no message.
+    """
+    reason = "" if is_within_value_limit(body) else TOO_MANY_VALUES
+    if not reason and message_cost(body) > _QUICK_VALUES and body.lstrip().startswith((b"{", b"[")):
+        try:
+            message = parse_message(body)
+        except TooLargeError as limit:
+            reason = f"it has more than {limit}"
+        else:
+            if message is None:
+                reason = "it is no valid message"
+            elif isinstance(message, JSONRPCError):
+                return message.model_dump_json(exclude_unset=True).encode()
+    if reason:
+        raise httpx2.StreamError(f"The server's answer was not read: {reason}")
+    return replace_lone_surrogates(body)
 
 
-def _checked_events(block: bytes) -> list[bytes]:
-    """The events of a block, repaired, with an error in place of each that has too many values or lines."""
-    start, events = 0, list[bytes]()
-    for blank in _EVENT_END.finditer(block):
-        events.append(_checked_event(block[start : blank.start()] + b"\n\n"))
-        start = blank.end()
-    if start < len(block):
-        events.append(_checked_event(block[start:]))
-    return events
+def _checked_events(block: bytes, ends: Sequence[tuple[int, int]]) -> list[_Event]:
+    """The events of a block, repaired, with an error in place of each that has too many values or lines.
+
+    Args:
+        block: of a stream.
+        ends: where the lines of each event end, and the blank ones behind them.
+    """
+    starts = [0, *(end for _, end in ends)]
+    return [_checked_event(block[start:end]) for start, (end, _) in zip(starts, ends, strict=False)]
 
 
-def _checked_event(event: bytes) -> bytes:
-    if not is_within_value_limit(event):
-        return _error_event(event, TOO_MANY_VALUES)
-    if event.count(b"\n") + event.count(b"\r") > _MAX_EVENT_LINES:
-        return _error_event(event, "it has too many lines")
-    return _SHORT_RETRY.sub(rb"\1retry: 1000", replace_lone_surrogates(event))
+def _checked_event(event: bytes) -> _Event:
+    """One event; its last line need not end."""
+    if len(event) > MAX_MESSAGE_BYTES:
+        return _Event(event, message_cost(event))
+    lines_read = event.count(b"\n") + event.count(b"\r")
+    cost = message_cost(event) + lines_read
+    reason = "" if is_within_value_limit(event) else TOO_MANY_VALUES
+    if lines_read > _MAX_EVENT_LINES:
+        reason = "it has too many lines"
+    if reason:
+        return _Event(_error_event(event, reason), cost, answers=find_response_id(event))
+    # Lines as the reader finds them, for whom an empty one would end the event.
+    lines = [
+        b"retry: 1000" if _SHORT_RETRY.match(line) is not None else line
+        for line in replace_lone_surrogates(event).splitlines()
+        if line
+    ]
+    passed_on = b"\n".join((*lines, b"", b""))
+    kind, data = _fields(lines)
+    if kind != b"message" or not data:
+        return _Event(passed_on, cost, has_message=False)
+    try:
+        message = parse_message(data)
+    except TooLargeError as limit:
+        return _Event(_error_event(event, f"it has more than {limit}"), cost)
+    if isinstance(message, JSONRPCError):  # the server's own, or in place of what could not be read
+        passed_on = _message_event(message)
+    if not isinstance(message, JSONRPCError | JSONRPCResponse):
+        return _Event(b"" if message is None else passed_on, cost, has_message=message is not None)
+    return _Event(passed_on, cost, answers=message.id)
+
+
+def _fields(lines: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """The kind of an event and its data."""
+    kind, data = b"", list[bytes]()
+    for line in lines:
+        name, _, value = line.partition(b":")
+        if name == b"event":
+            kind = value.removeprefix(b" ")
+        elif name == b"data":
+            data.append(value.removeprefix(b" "))
+    return kind or b"message", b"\n".join(data)
 
 
 def _error_event(event: bytes, reason: str) -> bytes:
     """The event in place of one that was not read. Where it has no id, the SDK knows which request the stream
     answers."""
     response_id = find_response_id(event)
-    error = unreadable_response(0 if response_id is None else response_id, reason)
-    return b"event: message\ndata: " + error.model_dump_json(exclude_unset=True).encode() + b"\n\n"
+    return _message_event(unreadable_response(0 if response_id is None else response_id, reason))
+
+
+def _message_event(message: JSONRPCError) -> bytes:
+    return b"event: message\ndata: " + message.model_dump_json(exclude_unset=True).encode() + b"\n\n"
 
 
 def _split_credentials(url: str) -> tuple[str, httpx2.Auth | None]:

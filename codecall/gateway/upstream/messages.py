@@ -5,6 +5,9 @@ what separates values is counted first, which is quick. Half of a character (`"\
 text in the middle of an emoji) becomes U+FFFD. A response that cannot be read is replaced by an error response, so that
 nobody waits for it until the time of the call is up. `Throttle` slows down a server that sends more than anybody can
 use: the rest waits, and none is lost.
+
+JSON is read first, and held against the kinds of messages as an object: pydantic, given the text, reads it once for
+each kind, and once more for each error, which takes a second for 255 KB of `[[],[],…]` that are no message.
 """
 
 from __future__ import annotations
@@ -15,11 +18,25 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 import mcp_types
-from mcp_types import JSONRPCError, JSONRPCMessage
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPCRequest
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 MAX_MESSAGE_VALUES: Final = 200_000
 """Values and names one message may have, counted by its commas, colons and opening brackets."""
+
+MAX_UNSOLICITED_VALUES: Final = 50_000
+MAX_UNSOLICITED_BYTES: Final = 4 * 1024 * 1024
+"""As many of a message that is no answer: a request or a notification of the server."""
+
+VALUES_PER_S: Final = 200_000
+"""Values in a second of all messages of one connection that nobody waits for, and of what is no message."""
+
+_BYTES_PER_VALUE: Final = 64
+"""Bytes that count as much as one value."""
+
+MAX_ERROR_CHARS: Final = 64 * 1024
+"""Characters of the text of a server's error: logs and clients get it as a whole."""
 
 IN_THREAD_BYTES: Final = 256 * 1024
 """Larger messages are parsed in a thread."""
@@ -45,45 +62,71 @@ _YIELD_EVERY: Final = 100
 """Events after which other tasks get a turn."""
 
 
-class TooManyValuesError(Exception):
-    """A message that is no response has more than `MAX_MESSAGE_VALUES`."""
+class TooLargeError(Exception):
+    """A message that is no response has too many values or bytes; the text says how many it may have."""
 
 
 def parse_message(line: bytes) -> JSONRPCMessage | None:
     """Parse the message in this line; an error response in place of a response that cannot be read; None: no message.
 
     Raises:
-        TooManyValuesError: it has too many values and is no response.
+        TooLargeError: it has too many values or bytes, and is no response.
     """
     if not is_within_value_limit(line):
         if (response_id := find_response_id(line)) is None:
-            raise TooManyValuesError
+            raise TooLargeError(f"{MAX_MESSAGE_VALUES:,} values")
         return unreadable_response(response_id, TOO_MANY_VALUES)
     try:
-        return mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValidationError:
+        message = _read_message(line)
+    except ValueError as failure:
         if not line.lstrip().startswith(b"{"):
             return None
-    try:
-        repaired = replace_lone_surrogates(line.decode("utf-8", "replace").encode())
-        return mcp_types.jsonrpc_message_adapter.validate_json(repaired, by_name=False)
-    except ValidationError as failure:
-        if b'"jsonrpc"' not in line or (response_id := find_response_id(line)) is None:
-            return None
-        error = failure.errors(include_url=False, include_input=False)[0]
-        reason = error["msg"] if error["type"] == "json_invalid" else "it is no valid message"
-        return unreadable_response(response_id, reason)
+        message = _repaired_message(line, failure)
+    if isinstance(message, JSONRPCRequest | JSONRPCNotification):
+        if len(line) > MAX_UNSOLICITED_BYTES:
+            raise TooLargeError(f"{MAX_UNSOLICITED_BYTES // 2**20} MiB that is no answer")
+        if not is_within_value_limit(line, MAX_UNSOLICITED_VALUES):
+            raise TooLargeError(f"{MAX_UNSOLICITED_VALUES:,} values that is no answer")
+    return message
 
 
-def is_within_value_limit(data: bytes) -> bool:
-    """Whether a message has at most `MAX_MESSAGE_VALUES` values. What stands in its strings does not count."""
-    if len(data) <= MAX_MESSAGE_VALUES or _count_marks(data) <= MAX_MESSAGE_VALUES:
+def _read_message(line: bytes) -> JSONRPCMessage:
+    return mcp_types.jsonrpc_message_adapter.validate_python(from_json(line), by_name=False)
+
+
+def _repaired_message(line: bytes, failure: ValueError) -> JSONRPCMessage | None:
+    """The message in a line that could not be read as it is, or the response in its place; None: it is none."""
+    if not isinstance(failure, ValidationError):
+        try:
+            return _read_message(replace_lone_surrogates(line.decode("utf-8", "replace").encode()))
+        except ValueError as again:
+            failure = again
+    if b'"jsonrpc"' not in line or (response_id := find_response_id(line)) is None:
+        return None
+    invalid = isinstance(failure, ValidationError)
+    return unreadable_response(response_id, "it is no valid message" if invalid else f"Invalid JSON: {failure}")
+
+
+def is_within_value_limit(data: bytes, limit: int = MAX_MESSAGE_VALUES) -> bool:
+    """Whether a message has at most so many values. What stands in its strings does not count."""
+    if len(data) <= limit or _count_marks(data) <= limit:
         return True
     unescaped = data.replace(rb"\\", b"").replace(rb"\"", b"")
     # Each value and each name has two quotes at most.
-    if unescaped.count(b'"') > 4 * MAX_MESSAGE_VALUES:
+    if unescaped.count(b'"') > 4 * limit:
         return False
-    return _count_marks(b"".join(unescaped.split(b'"')[::2])) <= MAX_MESSAGE_VALUES
+    return _count_marks(b"".join(unescaped.split(b'"')[::2])) <= limit
+
+
+def message_cost(data: bytes) -> int:
+    """What it costs to read a message, in values. What stands in its strings counts, too."""
+    return 1 + _count_marks(data) + len(data) // _BYTES_PER_VALUE
+
+
+def shorten_error(error: JSONRPCError) -> None:
+    """Cut the text of an error that is too long, and say so there."""
+    if (left_out := len(error.error.message) - MAX_ERROR_CHARS) > 0:
+        error.error.message = f"{error.error.message[:MAX_ERROR_CHARS]}…[truncated {left_out} characters]"
 
 
 def replace_lone_surrogates(data: bytes) -> bytes:
@@ -116,29 +159,32 @@ def _count_marks(data: bytes) -> int:
 
 
 class Throttle:
-    """Lets so many events pass in a second.
+    """Lets so much pass in a second: events, or what they cost.
 
     Args:
-        per_s: how many; at least 1.
+        per_s: how much; at least 1.
     """
 
     def __init__(self, per_s: int) -> None:
         self._per_s = per_s
         self._second_began = 0.0
         self._count = 0
+        self._events = 0
 
-    async def wait(self) -> bool:
-        """Count one event; wait for the next second if it was the last of this one, and say whether that was needed."""
-        held = False
-        self._count += 1
-        if self._count >= self._per_s:
-            now = anyio.current_time()
-            if held := now - self._second_began < 1:
-                await anyio.sleep_until(self._second_began + 1)
-            self._second_began, self._count = anyio.current_time(), 0
-        elif self._count == 1:
+    async def wait(self, amount: int = 1) -> bool:
+        """Count one event, which may be as much as several; wait until its time where that makes too much of a second,
+        and say whether that was needed."""
+        if not self._count:
             self._second_began = anyio.current_time()
-        elif self._count % _YIELD_EVERY == 0:
+        held = False
+        self._count += amount
+        self._events += 1
+        if self._count >= self._per_s:
+            due = self._second_began + self._count / self._per_s
+            if held := anyio.current_time() < due:
+                await anyio.sleep_until(due)
+            self._count = 0
+        elif self._events % _YIELD_EVERY == 0:
             await anyio.lowlevel.checkpoint()
             if anyio.current_time() - self._second_began >= 1:
                 self._count = 0

@@ -10,8 +10,9 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Set
 from contextlib import asynccontextmanager
+from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 from urllib.parse import urljoin, urlsplit
@@ -54,6 +55,26 @@ MAX_DEPTH: Final = 100
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _REPEATABLE: Final = _SAFE | {"PUT", "DELETE"}
 _URL: Final = re.compile(r"https?://", re.IGNORECASE)
+_TRANSPORT_HEADERS: Final = frozenset(
+    {
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers that say how a request travels: they would make another request of it, or send it elsewhere."""
+
+_NO_COOKIE_VALUE: Final = re.compile(r"[;,\x00-\x1f\x7f]")
+"""What ends a cookie's value: behind it, another cookie could stand."""
 
 
 class OpenApiTransport(ClientTransport):
@@ -258,6 +279,9 @@ def _build_server(name: str, document: dict[str, Any], base_url: str, options: O
         async with client:
             yield {}
 
+    if not options.per_client:
+        # All callers have this client: what the API sets for one would speak for the next.
+        client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     checks = _ParameterChecks({name.lower() for name in options.headers})
     results = _ResultSchemas()
 
@@ -292,34 +316,37 @@ class _ParameterChecks(Middleware):
     """Refuses calls that would reach another operation than the tool's, or speak for somebody else than the operator.
 
     An empty part of a path leaves the path of another operation, as a rule that of all the items. A header that the
-    operator has configured is none that a caller may set, whatever the document says. FastMCP leaves an argument out
+    operator has configured is none that a caller may set, whatever the document says; nor is one of the transport. A
+    cookie would replace the operator's `Cookie`, and a value of one may hold no other. FastMCP leaves out an argument
     that the operation does not have: the call would do something else than it says.
 
     Args:
         headers: names of the configured headers, in lower case.
     """
 
-    def __init__(self, headers: Collection[str]) -> None:
+    def __init__(self, headers: Set[str]) -> None:
         self._headers = headers
         self._in_path: dict[str, Collection[str]] = {}
-        self._configured: dict[str, Collection[str]] = {}
         self._known: dict[str, Collection[str]] = {}
+        self._not_for_callers: dict[str, Collection[str]] = {}
+        self._cookies: dict[str, Collection[str]] = {}
 
     def add(self, route: HTTPRoute, tool: Tool) -> None:
         """Check the calls of a tool from now on, have its schema say that there are no other parameters, and take from
         it what a caller may not set."""
         places = route.parameter_map.items()
         self._in_path[tool.name] = [name for name, place in places if place["location"] == "path"]
-        configured = {
+        self._cookies[tool.name] = [name for name, place in places if place["location"] == "cookie"]
+        not_for_callers = {
             name
             for name, place in places
-            if place["location"] == "header" and place["openapi_name"].lower() in self._headers
+            if _header(place["location"], place["openapi_name"]) in self._headers | _TRANSPORT_HEADERS
         }
-        self._configured[tool.name] = configured
-        if configured:
+        self._not_for_callers[tool.name] = not_for_callers
+        if not_for_callers:
             properties, required = tool.parameters.get("properties", {}), tool.parameters.get("required", [])
-            kept = {name: schema for name, schema in properties.items() if name not in configured}
-            asked = [name for name in required if name not in configured]
+            kept = {name: schema for name, schema in properties.items() if name not in not_for_callers}
+            asked = [name for name in required if name not in not_for_callers]
             tool.parameters = {**tool.parameters, "properties": kept, "required": asked}
         if _has_open_body(route):
             route.parameter_map = _OpenBody(route.parameter_map)
@@ -339,15 +366,23 @@ class _ParameterChecks(Middleware):
         for name in self._in_path.get(tool, ()):
             if arguments.get(name) in ("", []):
                 raise ToolError(f"'{name}' is a part of the path of this operation: it must not be empty.")
-        for name in self._configured.get(tool, ()):
+        for name in self._not_for_callers.get(tool, ()):
             if name in arguments:
                 raise ToolError(f"'{name}' is a header that the gateway sets: leave it out.")
+        for name in self._cookies.get(tool, ()):
+            if _NO_COOKIE_VALUE.search(str(arguments.get(name, ""))) is not None:
+                raise ToolError(f"'{name}' is a cookie: it must have no semicolon, comma or control character.")
         known = self._known.get(tool, arguments)
         if unknown := [name for name in arguments if name not in known]:
-            configured = self._configured.get(tool, ())
-            names = ", ".join(name for name in known if name not in configured) or "none"
+            hidden = self._not_for_callers.get(tool, ())
+            names = ", ".join(name for name in known if name not in hidden) or "none"
             raise ToolError(f"Unknown parameter '{unknown[0]}'. The parameters of this operation: {names}.")
         return await call_next(context)
+
+
+def _header(location: str, name: str) -> str:
+    """The header that a parameter at this place sets, in lower case; empty: none."""
+    return {"header": name.strip().lower(), "cookie": "cookie"}.get(location, "")
 
 
 class _OpenBody(dict[str, dict[str, str]]):

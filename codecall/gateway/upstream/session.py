@@ -24,14 +24,14 @@ from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
 
 from codecall.gateway.upstream.long_results import attach_parts, detach_parts
-from codecall.gateway.upstream.messages import Throttle
+from codecall.gateway.upstream.messages import Throttle, shorten_error
 from codecall.gateway.upstream.relay import MessageRouter
 
 MAX_OPEN_REQUESTS: Final = 32
 """Requests of one server that may wait for answers; more are refused."""
 
 _MESSAGES_PER_S: Final = 1000
-"""Messages read of one server in a second that are no answers."""
+"""Messages read of one server in a second that are no answers. What they cost is bounded by the transports."""
 
 _MAX_SENT_REQUESTS: Final = 10_000
 """Requests to one server of which is known that they were not answered."""
@@ -63,9 +63,13 @@ class RelayingSession(ClientSession):
             # Which logs a client wants stands in its own requests.
             "log_level": None,
         }
-        writer = _RequestWriter(write, router)
+        writer = self._requests = _RequestWriter(write, router)
         reader = _BoundedReader(read, writer, router, on_close)
         super().__init__(cast("Any", reader), cast("Any", writer), **{**options, **callbacks})
+
+    def awaits(self, request_id: mcp_types.RequestId | None) -> bool:
+        """Whether the server has still to answer that request."""
+        return request_id is not None and coerce_request_id(request_id) in self._requests.sent_requests
 
     async def send_request(self, *arguments: Any, **options: Any) -> Any:
         """As `ClientSession.send_request`; of a long result, the rest of what `detach_parts` has read."""
@@ -153,6 +157,8 @@ class _BoundedReader:
     async def _accept(self, item: _Item) -> bool:
         """Whether the session gets this message; one that it does not get has been answered."""
         message = None if isinstance(item, Exception) else item.message
+        if isinstance(message, mcp_types.JSONRPCError):
+            shorten_error(message)
         if isinstance(message, _RESPONSES):
             response_id = None if message.id is None else coerce_request_id(message.id)
             if response_id is not None:

@@ -19,18 +19,21 @@ import anyio.to_thread
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
 from mcp import ClientSession
 from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, RequestId
 
 from codecall.concurrency import abandon
 from codecall.gateway.upstream.errors import describe_exit
 from codecall.gateway.upstream.messages import (
     IN_THREAD_BYTES,
     MAX_LINES_PER_S,
-    MAX_MESSAGE_VALUES,
+    VALUES_PER_S,
     Throttle,
-    TooManyValuesError,
+    TooLargeError,
+    message_cost,
     parse_message,
 )
 from codecall.gateway.upstream.process import ServerProcess
+from codecall.gateway.upstream.session import RelayingSession
 
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 """Bytes one message of a server may have; a server that sends a larger one is ended."""
@@ -38,6 +41,10 @@ MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
 _CHUNK: Final = 256 * 1024
 _MALFORMED_PER_S: Final = 1000
 """Lines read in a second that look like messages and are none."""
+
+_LARGE_VALUES: Final = 10_000
+_MAX_LARGE_MALFORMED: Final = 20
+"""Lines of more than so many values that look like messages and are none; a program that writes as many is ended."""
 
 _EXIT_S: Final = 0.5
 """Seconds between the end of a program and the end of its output, for what it wrote last, and the other way round."""
@@ -58,7 +65,7 @@ class ProcessTransport(ClientTransport):
     def __init__(
         self,
         start: Callable[[], Awaitable[ServerProcess]],
-        session: Callable[..., ClientSession],
+        session: Callable[..., RelayingSession],
         logger: logging.Logger,
     ) -> None:
         self._start = start
@@ -78,6 +85,7 @@ class ProcessTransport(ClientTransport):
         watcher = asyncio.create_task(_stop_after_exit(process, reader))
         try:
             async with self._session(reader, _MessageWriter(process.stdin, reader), **session_kwargs) as session:
+                reader.awaits = session.awaits
                 yield session
         finally:
             abandon(watcher)
@@ -128,12 +136,14 @@ class _MessageReader(_Stream):
         failure: why the program was given up; None while it was not, and where its output just ended.
         wrote_other: whether it wrote what is no message.
         on_stop: called when reading is stopped.
+        awaits: whether the answer to a request is waited for. What nobody waits for must not cost much.
     """
 
     def __init__(self, stdout: asyncio.StreamReader, logger: logging.Logger) -> None:
         self.failure: str | None = None
         self.wrote_other = False
         self.on_stop: Callable[[], object] = lambda: None
+        self.awaits: Callable[[RequestId | None], bool] = lambda _request_id: False
         self._stdout = stdout
         self._logger = logger
         self._at_end = False
@@ -145,6 +155,8 @@ class _MessageReader(_Stream):
         """Bytes of these parts."""
         self._pending: asyncio.Timeout | None = None
         self._rubbish, self._malformed = Throttle(MAX_LINES_PER_S), Throttle(_MALFORMED_PER_S)
+        self._costs = Throttle(VALUES_PER_S)
+        self._large_malformed = 0
 
     async def receive(self) -> SessionMessage:
         """Wait for the next message.
@@ -154,10 +166,10 @@ class _MessageReader(_Stream):
             anyio.ClosedResourceError: this is closed.
         """
         while (message := await self._parse(line := await self._next_line())) is None:
-            if not self._at_end:
-                throttle = self._malformed if _looks_like_message(line) else self._rubbish
-                await self._unless_stopped(throttle.wait())
-        return message
+            await self._pass_over(line)
+        if not (isinstance(message, JSONRPCResponse | JSONRPCError) and self.awaits(message.id)):
+            await self._wait(self._costs, message_cost(line))
+        return SessionMessage(message)
 
     def __aiter__(self) -> Self:
         return self
@@ -214,23 +226,39 @@ class _MessageReader(_Stream):
         finally:
             self._pending = None
 
-    async def _parse(self, line: bytes) -> SessionMessage | None:
+    async def _pass_over(self, line: bytes) -> None:
+        """Let as much time pass as what is no message may take."""
+        if not _looks_like_message(line):
+            await self._wait(self._rubbish)
+            return
+        if (cost := message_cost(line)) > _LARGE_VALUES:
+            self._large_malformed += 1
+            if self._large_malformed >= _MAX_LARGE_MALFORMED:
+                raise self._give_up(f"{_MAX_LARGE_MALFORMED} large lines that are no messages")
+        await self._wait(self._costs, cost)
+        await self._wait(self._malformed)
+
+    async def _wait(self, throttle: Throttle, amount: int = 1) -> None:
+        if not self._at_end:
+            await self._unless_stopped(throttle.wait(amount))
+
+    async def _parse(self, line: bytes) -> JSONRPCMessage | None:
         if len(line) > MAX_MESSAGE_BYTES:
-            raise self._give_up(f"{MAX_MESSAGE_BYTES // 2**20} MiB")
+            raise self._give_up(f"a message of more than {MAX_MESSAGE_BYTES // 2**20} MiB")
         message = None
         try:
             if _looks_like_message(line):
                 large = len(line) > IN_THREAD_BYTES
                 message = await anyio.to_thread.run_sync(parse_message, line) if large else parse_message(line)
-        except TooManyValuesError:
-            raise self._give_up(f"{MAX_MESSAGE_VALUES:,} values") from None
+        except TooLargeError as limit:
+            raise self._give_up(f"a message of more than {limit}") from None
         if message is None and line.strip():
             self.wrote_other = True
             self._logger.debug("wrote %d bytes to its standard output that are no message", len(line))
-        return None if message is None else SessionMessage(message)
+        return message
 
-    def _give_up(self, limit: str) -> anyio.EndOfStream:
-        self.failure = f"sent a message of more than {limit} and was ended"
+    def _give_up(self, sent: str) -> anyio.EndOfStream:
+        self.failure = f"sent {sent} and was ended"
         self.stop()
         return anyio.EndOfStream()
 

@@ -165,12 +165,14 @@ class IntegerSite:
 
 
 @dataclass(frozen=True, slots=True)
-class SilentCallback:
-    """A function that returns nothing, where a method of lists asks for a value."""
+class MistakenCallback:
+    """A function given to a method of lists, which it gives nothing, or true or false where that sorts."""
 
     method: str
-    """The method: `filter`, `find` …"""
+    """The method: `filter`, `sort` …"""
     start: int
+    compares: bool = False
+    """Whether it gives true or false: `(a, b) => a > b`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ class ScriptEnding:
     """Whether there is a `return` at top level."""
     uncalled_function: str | None = None
     """The first function at top level that nothing names, in a script without such a `return`."""
-    silent_callbacks: tuple[SilentCallback, ...] = ()
+    mistaken_callbacks: tuple[MistakenCallback, ...] = ()
     async_callbacks: tuple[AsyncCallback, ...] = ()
     reads: frozenset[str] = frozenset()
     """Names of properties that it reads; some of them where there are very many."""

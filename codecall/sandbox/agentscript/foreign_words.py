@@ -124,6 +124,18 @@ WRAPPERS: Final = frozenset(
 )
 """Members in which other clients wrap what a tool returns. Values here have them only by chance."""
 
+LIST_WRAPPERS: Final = WRAPPERS.union(
+    {"items", "rows", "records", "list", "elements", "entities", "hits", "nodes", "edges", "docs", "documents"},
+    {"objects", "matches", "entries", "values", "all"},
+)
+"""Members by which scripts that do not know an answer look for the list in it."""
+
+SUCCESS: Final = frozenset(
+    {"ok", "isOk", "is_ok", "status", "statusCode", "status_code", "succeeded", "successful", "isSuccess", "is_success"}
+    | {"isError", "is_error", "failed", "sent", "done", "accepted", "completed", "success"}
+)
+"""Members by which other clients say whether a call has succeeded."""
+
 CONTENT_MEMBERS: Final = frozenset(
     {
         "data",

@@ -32,6 +32,8 @@ Verdict = Literal["allowed", "refused", "loops", "regex", "console", "clock"]
 
 MAX_SCRIPT_BYTES: Final = 64 * 1024
 """Longest script, in bytes of UTF-8. Source of this number and the next four: the contract, section 4.1."""
+TOO_LONG: Final = f"Script has more than {MAX_SCRIPT_BYTES} bytes"
+"""What is said of one that is longer; `SOURCE["script length"]` says the rest."""
 MAX_NESTING: Final = 64
 """Deepest nesting of brackets of all kinds, `${` included."""
 MAX_SCOPES: Final = 200
@@ -1268,6 +1270,16 @@ def allowed_members(name: str, rules: Rules) -> frozenset[str] | None:
         if owner == name and row.verdict != "refused" and rules.permit(row.verdict)
     )
     return listed.union(granted)
+
+
+def excess_offset(script: str) -> int | None:
+    """Where `script` goes beyond `MAX_SCRIPT_BYTES`; None where it does not. However long it is, little is read of it;
+    half of a surrogate pair counts as a whole character does."""
+    if len(script) > MAX_SCRIPT_BYTES:
+        return MAX_SCRIPT_BYTES
+    if script.isascii() or len(encoded := script.encode("utf-8", "surrogatepass")) <= MAX_SCRIPT_BYTES:
+        return None
+    return len(encoded[:MAX_SCRIPT_BYTES].decode("utf-8", "ignore"))
 
 
 def bare(name: str) -> str:

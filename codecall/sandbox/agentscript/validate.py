@@ -161,7 +161,7 @@ def validate_javascript(
             None
             if walk.returns or form == "function"
             else _uncalled_function(statements, {use.name for use in walk.uses}),
-            tuple(walk.silent_callbacks),
+            tuple(walk.mistaken_callbacks),
             tuple(walk.async_callbacks),
             frozenset(islice((name for name in walk.reads if name not in _BUILT_IN), MAX_READS)),
             frozenset(walk.writes),

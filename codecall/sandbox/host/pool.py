@@ -1,5 +1,9 @@
 """The pool of worker processes: prewarming, checkout, recycling, a bounded queue, clean shutdown.
 
+A script may call a tool that runs a script itself: the one outside keeps its worker while it waits for the one inside.
+So that scripts never wait for each other in a circle, each level of nesting has one place of its own beyond the pool's
+workers, for when none of these is free. The innermost waits for nobody, and gives its place to the next.
+
 The pool has no task of its own, so that it may be opened in one task and closed in another (a server's lifespan, a
 request): workers are spawned on demand, and the task that returns a worker recycles or kills it.
 """
@@ -8,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
-from typing import Literal
+from contextvars import ContextVar
+from typing import Final, Literal
 
 import anyio
 
@@ -30,6 +35,13 @@ SPARES = 2
 """Workers kept ready where each serves one script: one for the next script, and one so that spawning another can wait
 until that script has ended."""
 
+MAX_NESTED: Final = 3
+"""Levels of nesting that have a place beyond the pool's workers: as many as calls may be nested."""
+
+_holding: Final[ContextVar[tuple[WorkerPool, ...]]] = ContextVar("codecall_holding", default=())
+"""The pools of the workers that wait for what this task does."""
+
+
 WorkerExitReason = Literal["recycled", "killed", "died", "replaced", "closed"]
 """Why a worker ended: `recycled`, it has served all its scripts; `killed`, its last script left it unusable; `died`, it
 ended by itself; `replaced`, it made room for a script that it could not serve; `closed`, with its pool."""
@@ -50,7 +62,7 @@ class WorkerPool:
         self.spawner = WorkerSpawner(options, prepare)
         """Spawns the workers, and knows the layers of their jail."""
         self.limit = options.max_workers
-        """Most worker processes."""
+        """Most worker processes now."""
         self.workers = WorkerRegistry()
         """The live workers."""
         self._idle: list[WorkerProcess] = []
@@ -58,6 +70,10 @@ class WorkerPool:
         self._queue = FairQueue(options.max_queue)
         self._reserved = 0
         """Places of workers that are about to be spawned."""
+        self._levels: set[int] = set()
+        """The levels of nesting whose place beyond the others is taken."""
+        self._beyond: dict[WorkerProcess, int] = {}
+        """The level of each worker that runs in such a place."""
         self._closed = False
         self._refusal: Callable[[], WorkerPoolDisposedError] | None = None
 
@@ -130,9 +146,11 @@ class WorkerPool:
         Raises:
             QueueFullError, QueueTimeoutError, WorkerPoolDisposedError, WorkerStartupError
         """
-        worker = await self._acquire(request)
+        outer = _holding.get()
+        worker = await self._acquire(request._replace(level=outer.count(self)))
         is_new, worker.owner = worker.owner is None, request.owner
         clean = False
+        _holding.set((*outer, self))
         try:
             await self.spawner.wait_ready(worker)
             if is_new:
@@ -143,13 +161,18 @@ class WorkerPool:
             yield worker
             clean = not worker.retired
         finally:
+            _holding.set(outer)
             self._busy.discard(worker)
+            if level := self._beyond.pop(worker, 0):
+                self._leave(level)
             used_up = worker.runs >= self._prepare.runs
             if clean and not used_up and not self._closed and not worker.pipe.has_unread():
                 self._release(worker)
             else:
                 reason = "recycled" if clean and used_up else "killed" if worker.alive() else "died"
                 self._replace(worker, reason)
+            if level:
+                self._grant_beyond(level)
 
     # -------------------------------------------------------------------------------------- acquiring a worker
 
@@ -165,7 +188,8 @@ class WorkerPool:
             self._discard(worker, "killed" if worker.alive() else "died")
         if self.size >= self.limit:
             if not self._idle:
-                return await self._wait(request)
+                beyond = self._enter(request.level)
+                return await (self._spawn_beyond(request) if beyond else self._wait(request))
             # One that waits for another owner makes room.
             self._discard(self._idle.pop(0), "replaced")
         self._reserved += 1
@@ -186,7 +210,7 @@ class WorkerPool:
         if queued.worker is not None:
             return queued.worker
         if queued.may_spawn:
-            return await self._spawn_or_wait(request)
+            return await (self._spawn_beyond(request) if queued.beyond else self._spawn_or_wait(request))
         self._abandon(queued)
         self._check_open()
         if queued.refusal is not None:
@@ -203,9 +227,41 @@ class WorkerPool:
             self._release(queued.worker)
         elif queued.may_spawn:
             self._reserved -= 1
+            if queued.beyond:
+                self._leave(queued.request.level)
+                self._grant_beyond(queued.request.level)
             self._grant_spawns()
         else:
             self._queue.remove(queued)
+
+    async def _spawn_beyond(self, request: WorkerRequest) -> WorkerProcess:
+        """Spawn a worker in the place of a level of nesting."""
+        try:
+            worker = await self._spawn_or_wait(request)
+        except BaseException:
+            self._leave(request.level)
+            self._grant_beyond(request.level)
+            raise
+        self._beyond[worker] = request.level
+        return worker
+
+    def _enter(self, level: int) -> bool:
+        """Reserve the place of a level of nesting; False where it has none, or it is taken."""
+        if not 0 < level <= MAX_NESTED or level in self._levels:
+            return False
+        self._levels.add(level)
+        self.limit += 1
+        self._reserved += 1
+        return True
+
+    def _leave(self, level: int) -> None:
+        self._levels.remove(level)
+        self.limit -= 1
+
+    def _grant_beyond(self, level: int) -> None:
+        """Let the next request of a level of nesting have its place, which is free."""
+        if not self._closed and level not in self._levels and self._queue.grant_beyond(level):
+            self._enter(level)
 
     async def _spawn_or_wait(self, request: WorkerRequest) -> WorkerProcess:
         """Spawn a worker in a reserved place. It may take a while to load: one that is returned first is taken
@@ -284,11 +340,10 @@ class WorkerPool:
         """Give a usable worker to the queue, or keep it idle."""
         if self._closed:
             self._discard(worker, "closed")
+        elif self.size > self.limit:
+            self._discard(worker, "replaced")
         elif not self._queue:
-            if self.size > self.limit:
-                self._discard(worker, "replaced")
-            else:
-                self._idle.append(worker)
+            self._idle.append(worker)
         elif self._queue.assign(worker):
             self._busy.add(worker)
         else:

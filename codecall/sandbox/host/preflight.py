@@ -48,7 +48,7 @@ _ERROR_CLASSES: Final[dict[str, type[ToolCallError]]] = {
     kind.code: kind for kind in (AccessDeniedError, InvalidInputError, ToolNotFoundError)
 }
 
-_LIMITS: Final = {
+LIMITS: Final = {
     "timeoutMs": "timeout_ms",
     "maxToolCalls": "max_tool_calls",
     "maxIterations": "max_iterations",
@@ -57,7 +57,6 @@ _LIMITS: Final = {
     "memoryMb": "memory_mb",
 }
 """Limits of the preset that a manifest repeats, as wire names."""
-
 JsonObject = dict[str, object]
 
 logger = logging.getLogger("codecall")
@@ -282,7 +281,7 @@ async def dry_run_report(text: str, start: wire.Start, preflight: Preflight, bro
     more = {"calls": report.more_calls, "loops": report.more_loops}
     if any(more.values()):
         manifest["more"] = more
-    limits = {name: getattr(start.limits, field) for name, field in _LIMITS.items()}
+    limits = {name: getattr(start.limits, field) for name, field in LIMITS.items()}
     manifest |= {"size": _size(start.script), "limits": limits}
     return {"valid": not findings, "findings": findings, "manifest": manifest}
 

@@ -24,6 +24,8 @@ class WorkerRequest(NamedTuple):
     """Engine heap in MiB."""
     owner: str = ""
     """Whose script it is. A worker serves one owner only: were it taken over, it would see what the next one brings."""
+    level: int = 0
+    """How many scripts that hold workers of the same pool it is inside of."""
 
     def accepts(self, worker: WorkerProcess) -> bool:
         """Whether `worker` can run the script."""
@@ -43,7 +45,7 @@ class QueuedRequest:
     """A request in the queue. A returned worker is assigned to it, or its place in the pool if that worker will not
     do."""
 
-    __slots__ = ("event", "has_own_worker", "may_spawn", "refusal", "request", "worker")
+    __slots__ = ("beyond", "event", "has_own_worker", "may_spawn", "refusal", "request", "worker")
 
     def __init__(self, request: WorkerRequest, *, has_own_worker: bool) -> None:
         self.request = request
@@ -55,12 +57,15 @@ class QueuedRequest:
         """The worker that was assigned to it."""
         self.may_spawn = False
         """Whether it got a place in the pool for a new worker."""
+        self.beyond = False
+        """Whether that place is one beyond the pool's workers."""
         self.refusal: QueueFullError | None = None
         """Why it lost its place in the queue."""
 
 
 class FairQueue:
-    """Requests that wait: owner by owner in turn, those of one owner in the order they came.
+    """Requests that wait: owner by owner in turn, those of one owner in the order they came; those of scripts inside
+    of others first, since a worker waits for each.
 
     So nobody waits longer because another owner has sent more, but for the `TIME_SLICE_S` of a worker: within it the
     worker takes its owner's next script rather than another's. When the queue is full, an owner with fewer requests in
@@ -88,7 +93,9 @@ class FairQueue:
         if not has_own_worker and len(self) >= self._longest:
             self._make_room(request.owner)
         queued = QueuedRequest(request, has_own_worker=has_own_worker)
-        self._lines.setdefault(request.owner, deque()).append(queued)
+        line = self._lines.setdefault(request.owner, deque())
+        behind = sum(1 for other in line if other.request.level < request.level) if request.level else 0
+        line.insert(len(line) - behind, queued)
         return queued
 
     def remove(self, queued: QueuedRequest) -> None:
@@ -120,6 +127,17 @@ class FairQueue:
                 if not queued.has_own_worker:
                     self._take_turn(queued)
                     queued.may_spawn = True
+                    queued.event.set()
+                    return True
+        return False
+
+    def grant_beyond(self, level: int) -> bool:
+        """Let the first request of a level of nesting spawn a worker beyond the pool's; False if none waits."""
+        for line in self._lines.values():
+            for queued in line:
+                if queued.request.level == level and not queued.has_own_worker:
+                    self._take_turn(queued)
+                    queued.may_spawn = queued.beyond = True
                     queued.event.set()
                     return True
         return False

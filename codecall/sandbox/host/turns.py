@@ -205,13 +205,13 @@ class ScriptRun:
             if not isinstance(kept, str):
                 return replace(result, large=kept)
             value = await decode_result(raw.text, self.limits, has_values=True)
-            return replace(result, value=value, warnings=(*result.warnings, kept))
+            return replace(result, value=value, value_bytes=raw.size, warnings=(*result.warnings, kept))
         except CodeCallError as error:
             return self.failed(error)
 
     @property
     def _place(self) -> ResultPlace:
-        return ResultPlace(self.hooks.results, self.limits.max_result_bytes)
+        return ResultPlace(None if self.hooks.whole_result else self.hooks.results, self.limits.max_result_bytes)
 
     async def _prepare(self) -> None:
         """Let the broker get ready while the worker checks the script; what fails here fails again at the call."""
@@ -377,6 +377,7 @@ class ScriptRun:
             warnings=(*limit_warnings(done), *reference_warnings),
             calls=self.calls(),
             blocks=tuple(self.emitted),
+            value_bytes=0 if self.oversized else result.size,
         )
 
 

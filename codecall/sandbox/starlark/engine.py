@@ -28,6 +28,7 @@ from codecall.sandbox.agentscript.parser.unicode import well_formed
 from codecall.sandbox.agentscript.validator.names import AskHost
 from codecall.sandbox.starlark import amended as amended  # noqa: PLC0414 - it mends the evaluator
 from codecall.sandbox.starlark.failures import TaskFailedError, ToolFailedError, calling_offset, failure_of
+from codecall.sandbox.starlark.missed import MissedKeys
 from codecall.sandbox.starlark.policy import (
     BUILTIN_NAMES,
     EXTRACT,
@@ -76,6 +77,7 @@ class StarlarkEngine:
         self.pending_calls = 0
         """Tool calls without an answer."""
         self._meter = Meter(limits, clock)
+        self._missed = MissedKeys()
         self._module = Module("")
         self._lines: Callable[[int], tuple[int, int]] | None = None
         self._hub = getcurrent()
@@ -152,7 +154,7 @@ class StarlarkEngine:
     def _main(self, universal: dict[str, Any], data: dict[str, Any]) -> None:
         """The first task: the script itself."""
         program = cast("StarlarkProgram", self._program)
-        thread = TaskThread(self._meter, self._module, universal)
+        thread = TaskThread(self._meter, self._missed.add_read, self._module, universal)
         try:
             with builtins.with_mutability(self._module.mutability), builtins.with_thread(thread):
                 eval_file(program.file, thread)
@@ -174,6 +176,7 @@ class StarlarkEngine:
         encoder = Encoder(self.limits, self.limits.longest_result, self._meter.look, strict=False)
         text = encoder.encode(value)
         warnings = list(encoder.notes)
+        warnings += self._missed.warnings(cast("StarlarkProgram", self._program), self.ask)
         if value is None and self._program is not None and (line := self._program.discarded_value_line) is not None:
             warnings.append(f"The script gave no value: write `return` before the expression in line {line}, its last.")
         self.outcome = ScriptOutcome(value=text, warnings=warnings)
@@ -202,10 +205,13 @@ class StarlarkEngine:
         return Server(server.name, tools | {name: tools[of] for name, of in lower_case_names(tools).items()})
 
     def _builtin_call_tool(self, name: Any, /, *positional: Any, **arguments: Any) -> Any:
-        answer = self._call("call_tool", self._tool_name(name), positional, arguments)
+        tool = self._tool_name(name)
+        answer = self._call("call_tool", tool, positional, arguments)
         if not answer.ok:
             raise ToolFailedError(_message(answer), answer.call)
-        return self._answered(answer)
+        value = self._answered(answer)
+        self._missed.add_answer(str(tool), value)
+        return value
 
     def _builtin_try_call(self, name: Any, /, *positional: Any, **arguments: Any) -> Any:
         function = name.impl if isinstance(name, BuiltinFunction) else None
@@ -214,6 +220,8 @@ class StarlarkEngine:
         else:
             answer = self._with_guess(self._call("try_call", self._tool_name(name), positional, arguments), name)
         value = self._answered(answer)
+        if answer.ok and isinstance(tool := self._tool_name(name), str):
+            self._missed.add_answer(tool, value)
         return Dict({"ok": answer.ok, ("value" if answer.ok else "error"): value}, self._module.mutability)
 
     def _with_guess(self, answer: wire.Answer, name: Any) -> wire.Answer:
@@ -337,7 +345,9 @@ class StarlarkEngine:
 
     def _task(self, results: _Tasks, parent: TaskThread) -> None:
         """Run functions of a `parallel` one after the other, beside other greenlets that do the same."""
-        thread = TaskThread(self._meter, self._module, cast("dict[str, Any]", parent.universal), parent)
+        thread = TaskThread(
+            self._meter, self._missed.add_read, self._module, cast("dict[str, Any]", parent.universal), parent
+        )
         try:
             with builtins.with_mutability(self._module.mutability), builtins.with_thread(thread):
                 results.run(thread)

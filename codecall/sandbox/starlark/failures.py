@@ -7,7 +7,7 @@ import json
 import re
 from difflib import get_close_matches
 from types import FrameType, TracebackType
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from starlark.eval.errors import EvalError
 from starlark.eval.values import Dict, StarlarkList
@@ -122,19 +122,40 @@ def keys_of(error: BaseException) -> str | None:
     owner, key = values.get("self"), values.get("key")
     if not isinstance(owner, Dict) or not message_of(error).startswith("KeyError"):
         return None
+    return keys_in(owner, key).text or None
+
+
+class KeysOfDict(NamedTuple):
+    """What there is in a dict in place of a key that it lacks."""
+
+    text: str
+    """For a hint: its keys, and which was meant; empty where it has none."""
+    near: str | None = None
+    """The key that is the most similar."""
+    only_list: str | None = None
+    """The key of its only list."""
+
+
+def keys_in(owner: Dict, key: object) -> KeysOfDict:
+    """What a script may have meant by a key that this dict lacks."""
     items = cast("list[tuple[object, object]]", owner.items())[:MAX_KEYS]  # pyright: ignore[reportUnknownMemberType]
-    named = {text: value for text, value in ((_key_text(name), value) for name, value in items) if text is not None}
+    named = {text: (name, value) for name, value in items if (text := _key_text(name)) is not None}
     if not named:
-        return None
+        return KeysOfDict("")
     text = _key_text(key)
     near = get_close_matches(text, named, n=1, cutoff=0.75) if text is not None else []
-    lists = [name for name, value in named.items() if isinstance(value, StarlarkList)]
+    lists = [name for name, (_, value) in named.items() if isinstance(value, StarlarkList)]
     more = f" and {len(owner) - len(named)} more" if len(owner) > len(named) else ""
     guess = (
         f" Did you mean value[{near[0]}]?" if near else f" The list is value[{lists[0]}]." if len(lists) == 1 else ""
     )
     kind = "It is a dict, no list; its keys are" if isinstance(key, int) else "The keys are"
-    return f"{kind} {', '.join(named)}{more}.{guess}"
+    keys = [str(named[name][0]) for name in (*near[:1], *lists[:1])]
+    return KeysOfDict(
+        f"{kind} {', '.join(named)}{more}.{guess}",
+        keys[0] if near else None,
+        keys[-1] if len(lists) == 1 else None,
+    )
 
 
 def _key_text(key: object) -> str | None:

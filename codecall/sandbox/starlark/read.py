@@ -106,7 +106,7 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
         raise invalid_script(text, [_too_deep(0)]) from None
     if errors:
         raise invalid_script(text, _syntax_violations(text, lines, errors))
-    nodes = list(_walk(file.statements))
+    nodes = list(walk(file.statements))
     violations = [violation for node, depth in nodes if (violation := _structure(node, depth)) is not None]
     if violations:
         raise invalid_script(text, violations[:MAX_FINDINGS])
@@ -163,7 +163,7 @@ def _children(kind: type[object]) -> tuple[str, ...]:
     return tuple(name for name in _field_names(kind) if name not in skipped or (name == "value" and not literal))
 
 
-def _walk(statements: Sequence[ast.Statement]) -> Iterator[tuple[Any, int]]:
+def walk(statements: Sequence[ast.Statement]) -> Iterator[tuple[Any, int]]:
     """Every node below `statements` with its depth, in the order of the text; no recursion, whatever the tree is."""
     stack: list[tuple[Any, int]] = [(node, 1) for node in reversed(statements)]
     while stack:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from starlark.eval.evaluator import Thread
 from starlark.eval.module import Module
@@ -18,6 +18,10 @@ VISITS_PER_STEP: Final = 64
 
 ALLOCATED_HEAPS: Final = 4
 """How often a script may fill its memory in all: what it drops is not given back to the count."""
+
+
+MissingKey: TypeAlias = Callable[[Any, object, object], None]
+"""Is told the dict that was asked for a key which it lacks, the key and the default."""
 
 
 class Stopped(BaseException):
@@ -94,11 +98,19 @@ class Meter:
 class TaskThread(Thread):
     """The evaluator's state of one task; its steps and its memory are the script's."""
 
-    __slots__ = ("meter",)
+    __slots__ = ("meter", "missing_key")
 
-    def __init__(self, meter: Meter, module: Module, universal: dict[str, Any], parent: Thread | None = None) -> None:
+    def __init__(
+        self,
+        meter: Meter,
+        missing_key: MissingKey,
+        module: Module,
+        universal: dict[str, Any],
+        parent: Thread | None = None,
+    ) -> None:
         super().__init__(module, universal=universal)  # pyright: ignore[reportUnknownMemberType]
         self.meter = meter
+        self.missing_key = missing_key
         if parent is not None:
             # A function that starts itself in a task calls itself all the same.
             self.active = set(parent.active)

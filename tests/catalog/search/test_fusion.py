@@ -114,14 +114,14 @@ def test_what_both_rankings_like_comes_before_the_favourite_of_one() -> None:
     assert both_like > by_meaning
 
 
-def test_meaning_counts_more_in_a_request_for_one_thing() -> None:
+def test_meaning_counts_less_the_more_things_are_asked_for() -> None:
     words, cosines = np.full(30, 0.02, np.float32), np.full(30, 0.1, np.float32)
     words[:2], cosines[:2] = (0.9, 0.1), (0.15, 0.6)
 
-    by_words, by_meaning = fuse_scores(words, cosines, 1)[:2]
-    by_words_of_parts, by_meaning_of_parts = fuse_scores(words, cosines, 3)[:2]
+    found = [fuse_scores(words, cosines, texts)[:2] for texts in (1, 3, 4, 6)]
+    one, two, three, five = (by_meaning / by_words for by_words, by_meaning in found)
 
-    assert by_meaning / by_words > by_meaning_of_parts / by_words_of_parts
+    assert one > two > three == five
 
 
 def test_the_nearest_part_of_a_request_counts() -> None:

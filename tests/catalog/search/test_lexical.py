@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import anyio
 import numpy as np
@@ -15,7 +16,7 @@ from codecall.catalog.entries import CatalogEntry, Example
 from codecall.catalog.search.analysis import document_from_entry
 from codecall.catalog.search.evidence import absolute_score
 from codecall.catalog.search.indexer import Scores
-from codecall.catalog.search.lexical import LexicalRanker
+from codecall.catalog.search.lexical import LexicalRanker, LexicalWeights
 from codecall.options import SearchOptions
 from examples.crm.server import create_crm
 from tests.catalog.catalog import CATALOG, tool
@@ -28,6 +29,13 @@ THRESHOLD = SearchOptions().similarity_threshold
 def ranker_of(entries: Sequence[CatalogEntry], synonyms: Sequence[Sequence[str]] = ()) -> LexicalRanker:
     ranker = LexicalRanker(synonyms=synonyms)
     ranker.add(range(len(entries)), entries)
+    return ranker
+
+
+def ranker_with(weights: LexicalWeights, entries: Sequence[CatalogEntry] = ()) -> LexicalRanker:
+    """A ranker of `TWINS`, or of `entries`."""
+    ranker = LexicalRanker(weights)
+    ranker.add(range(len(entries or TWINS)), entries or TWINS)
     return ranker
 
 
@@ -563,6 +571,36 @@ def test_a_tool_that_says_little_is_found_with_the_others_of_its_app() -> None:
     ]
 
     assert names(entries, "new films, and their details")[:2] == ["arrivals", "b_info"]
+
+
+TWINS = (
+    tool("a_issues", "Issues", "garden"),
+    tool("a_rake", "Rake leaves", "garden"),
+    tool("b_issues", "Issues", "forge"),
+    tool("b_branch", "Branches of a repository", "forge"),
+)
+"""The same tool in two apps, of which one has another tool about repositories."""
+
+
+@pytest.mark.parametrize("query", ["issues of a repository", "What is the weather? Show issues of a repository."])
+def test_the_app_that_has_the_words_that_a_tool_lacks_raises_it(query: str) -> None:
+    plain, raised = (
+        dict(found(TWINS, query, ranker_with(LexicalWeights(siblings=0, app_words=weight)))) for weight in (0, 0.3)
+    )
+
+    assert plain["b_issues"] <= plain["a_issues"]
+    assert raised["b_issues"] > raised["a_issues"]
+
+
+@pytest.mark.parametrize("app", ["", "one"])
+def test_where_there_is_one_app_it_raises_nothing(app: str) -> None:
+    entries = [replace(entry, app_id=app) for entry in CATALOG]
+    plain, raised = (
+        found(entries, "refund a customer's order", ranker_with(LexicalWeights(app_words=weight), entries))
+        for weight in (0, 0.3)
+    )
+
+    assert raised == plain
 
 
 @pytest.mark.parametrize(("short", "long"), [("db", "database"), ("repo", "repository"), ("config", "settings")])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -18,6 +20,7 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.auth import BearerAuth
 
+from codecall.gateway.serve.serve import MAX_MESSAGE_CHARS, BoundedFormatter
 from tests.gateway.requests import INITIALIZED, initialize, request
 from tests.loaded_python import LoadedPython
 
@@ -176,6 +179,9 @@ async def test_over_http_with_a_token(loaded_python: LoadedPython, tmp_path: Pat
     async with httpx.AsyncClient() as stranger:
         refused = await stranger.post(url, headers={"Authorization": "Bearer another"}, json={})
         assert refused.status_code == 401
+        accepted = {"Accept": "application/json, text/event-stream", "Authorization": f"Bearer {TOKEN}"}
+        refused = await stranger.post(url, headers=accepted, json={"a": [[]] * 200_000})
+        assert refused.status_code == 413
     served.process.send_signal(signal.SIGINT)
     code, said, logged = served.end()
     assert code == -signal.SIGINT
@@ -309,6 +315,31 @@ def test_what_others_wrote_cannot_drive_the_terminal(loaded_python: LoadedPython
     assert r"\u{1B}]0;x\u{7}\u{202E}" in logged  # of the configuration
     assert r"\u{1B}[2J\u{202E}" in logged  # of the server's standard error
     assert [char for char in logged if not (char.isprintable() or char in "\n\t")] == []
+
+
+def test_a_servers_long_error_is_cut_in_the_log(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]):
+    raw = {"command": sys.executable, "args": ["-IS", str(STUBBORN.with_name("raw.py"))]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"raw": raw}}))
+    served = Served(loaded_python.executable, tmp_path, "--expose", "never")
+    ended.append(served)
+    error = '{"jsonrpc":"2.0","id":%ID%,"error":{"code":-5,"message":"' + "x " * 100_000 + '"}}'
+    call = {"name": "raw_write", "arguments": {"lines": [[error, 1]]}}
+    served.say(initialize(), INITIALIZED, request(2, "tools/call", call))
+    (block,) = served.hear(2)["result"]["content"]
+    assert "…[truncated 134464 characters]" in block["text"]
+    _, _, logged = served.end()
+    assert "ERROR fastmcp" in logged
+    assert "MCPError: x x x" in logged
+    assert len(logged) < 60_000
+
+
+def test_lines_of_the_log_are_cut_and_say_so():
+    error = ValueError("e" * 20_000)
+    record = logging.LogRecord("a", logging.ERROR, "", 0, "%s\x1b", ("m" * 5_000,), (ValueError, error, None))
+    message, _, traceback = BoundedFormatter("%(message)s").format(record).partition("\n")
+    assert message == "m" * MAX_MESSAGE_CHARS + "…[truncated 1001 characters]"
+    assert traceback.startswith("ValueError: e")
+    assert re.search(r"e…\[truncated \d{4} characters\]$", traceback)
 
 
 @pytest.fixture

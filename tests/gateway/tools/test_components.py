@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import mcp_types
@@ -12,7 +15,7 @@ from mcp import MCPError
 
 from codecall import CodeCallPlugin
 from codecall.gateway.config.options import StdioServer
-from codecall.gateway.tools.components import GatewayPrompt, GatewayResource, GatewayTemplate, GatewayTool
+from codecall.gateway.tools.components import MAX_PARTS, GatewayPrompt, GatewayResource, GatewayTemplate, GatewayTool
 from codecall.gateway.upstream.server import Backend
 from tests.gateway.backends import plain_server, result_text, serve_components
 
@@ -91,6 +94,42 @@ async def test_a_server_that_is_down_is_named_in_every_kind_of_failure() -> None
             await server.read_resource("note://one")
         with pytest.raises(PromptError, match="SERVER_UNAVAILABLE"):
             await server.render_prompt("greet", {"who": "Ann"})
+
+
+class Answering:
+    """A server that answers everything with this."""
+
+    name = "far"
+
+    def __init__(self, answer: object) -> None:
+        self._answer = answer
+
+    @asynccontextmanager
+    async def use(self, _context: object) -> AsyncIterator[Any]:
+        async def run(_make: object) -> object:
+            return self._answer
+
+        yield SimpleNamespace(run=run)
+
+
+@pytest.mark.parametrize("count", [MAX_PARTS, MAX_PARTS + 1])
+async def test_a_prompt_or_resource_of_very_many_parts_is_refused(count: int) -> None:
+    text = mcp_types.TextContent(type="text", text="x")
+    messages = [mcp_types.PromptMessage(role="user", content=text)] * count
+    contents: list[Any] = [mcp_types.TextResourceContents(uri="a://b", text="x")] * count
+    prompted: Any = Answering(mcp_types.GetPromptResult(messages=messages))
+    read: Any = Answering(mcp_types.ReadResourceResult(contents=contents))
+    server: FastMCP[Any] = FastMCP("front")
+    server.add_prompt(GatewayPrompt.from_mcp(prompted, mcp_types.Prompt(name="p")))
+    server.add_resource(GatewayResource.from_mcp(read, mcp_types.Resource(name="r", uri="a://b")))
+    async with Client(server) as client:
+        if count == MAX_PARTS:
+            assert len((await client.get_prompt("p")).messages) == len(await client.read_resource("a://b")) == count
+            return
+        with pytest.raises(MCPError, match="Server 'far' answered with 2,001 messages; at most 2,000 are passed on"):
+            await client.get_prompt("p")
+        with pytest.raises(MCPError, match="Server 'far' answered with 2,001 contents"):
+            await client.read_resource("a://b")
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fastmcp
+import httpx2
 import pytest
 from fastmcp import Client, Context, FastMCP
 from fastmcp.client.elicitation import ElicitResult
@@ -33,6 +34,7 @@ from codecall.gateway.upstream import server as backends
 from codecall.gateway.upstream.oauth import create_oauth
 from codecall.gateway.upstream.server import Backend
 from tests.gateway.backends import CuttableLink, call, result_text, serve_components, serve_over_http, wait_until
+from tests.loop_turns import longest_turn
 
 _ABOUT = {"name": "x", "version": "1"}
 
@@ -194,11 +196,20 @@ async def test_a_connection_that_drops_is_made_again(modern: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "event", [b"event: ping\n\n", b": \n\n", b"id: 1\ndata:\n\n", b"\n\n", b"event: x\ndata: {}\n\n"]
+    "event",
+    [
+        b"event: ping\n\n",
+        b": \n\n",
+        b"id: 1\ndata:\n\n",
+        b"\n\n",
+        b"event: x\ndata: {}\n\n",
+        b"event: endpoint\ndata: /x\n\n",
+        b'data: {"x":1}\n\n',
+    ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_a_stream_of_events_without_messages_is_closed(
-    monkeypatch: pytest.MonkeyPatch, event: bytes, method: str
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, event: bytes, method: str
 ) -> None:
     monkeypatch.setattr(web, "_IDLE_EVENTS_PER_S", 10)
     monkeypatch.setattr(web, "_MAX_IDLE_S", 1)
@@ -237,12 +248,101 @@ async def test_a_stream_of_events_without_messages_is_closed(
         async with asyncio.timeout(30):
             await closed.wait()
         assert await call(backend, "quick") == "x"
+    assert "Error parsing" not in caplog.text
+    assert "127.0.0.1 was closed: it sent events without messages" in caplog.text
 
 
 def test_a_server_cannot_have_streams_opened_again_at_once() -> None:
     for retry in (b"0", b"-1", b"00999", b"1e3", b"9" * 5_000, b""):
-        assert web._checked_events(b"id: 1\nretry: " + retry + b"\n\n") == [b"id: 1\nretry: 1000\n\n"]
-    assert web._checked_events(b"retry: 1500\n\n") == [b"retry: 1500\n\n"]
+        assert passed_on(b"id: 1\nretry: " + retry + b"\n\n") == [b"id: 1\nretry: 1000\n\n"]
+    assert passed_on(b"retry: 1500\n\n") == [b"retry: 1500\n\n"]
+
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+
+
+def checked_events(block: bytes) -> list[web._Event]:
+    return web._checked_events(block, [blank.span() for blank in web._EVENT_END.finditer(block)])
+
+
+def passed_on(block: bytes) -> list[bytes]:
+    return [event.text for event in checked_events(block)]
+
+
+@pytest.mark.parametrize(
+    ("event", "passed"),
+    [
+        (b"data: " + PING, b"data: " + PING),
+        (b"event: message\r\ndata:" + PING + b"\r\nid: 5", b"event: message\ndata:" + PING + b"\nid: 5"),
+        (b"data: " + PING[:16] + b"\ndata:" + PING[16:], b"data: " + PING[:16] + b"\ndata:" + PING[16:]),
+        (b'data: {"x":1}', b""),
+        (b"data: [" + PING + b"]", b""),
+        (b'data: {"jsonrpc":"2.0","method":5}', b""),
+        # A blank line for whoever takes every carriage return for an end.
+        (b"data: " + PING + b"\n\rdata: 1", b""),
+        (b"event: endpoint\ndata: /messages", b"event: endpoint\ndata: /messages"),
+    ],
+)
+def test_messages_are_passed_on_and_what_is_none_is_left_out(event: bytes, passed: bytes) -> None:
+    assert passed_on(event + b"\n\n") == [passed and passed + b"\n\n"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 50, 1000])
+async def test_it_does_not_matter_where_a_stream_is_cut(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(web, "MAX_MESSAGE_BYTES", 100)
+    ends = (b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\n\n")
+    block = b"".join(b"id: %d\ndata: %b%b" % (number, PING, end) for number, end in enumerate(ends * 3))
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(block), size):
+            yield block[start : start + size]
+
+    response = httpx2.Response(200, content=chunks(), request=httpx2.Request("GET", "http://far"))
+    passed = b"".join([part async for part in web._EventStream(response, lambda _: False)])
+    assert passed == b"".join(b"id: %d\ndata: %b\n\n" % (number, PING) for number in range(12))
+
+
+def test_lines_of_events_cost_what_it_takes_to_read_them() -> None:
+    (event,) = checked_events(b"x\n" * 19_000 + b"data: {}\n\n")
+    assert (event.has_message, event.cost > 19_000) == (False, True)
+
+
+def test_a_request_or_notification_of_many_values_is_not_read() -> None:
+    many = b",".join([b"[]"] * 30_000)
+    (event,) = checked_events(b'data: {"jsonrpc":"2.0","method":"x","params":{"a":[' + many + b"]}}\n\n")
+    assert b"more than 50,000 values that is no answer" in event.text
+    (event,) = checked_events(b'data: {"jsonrpc":"2.0","id":7,"result":{"a":[' + many + b"]}}\n\n")
+    assert (event.answers, event.text.count(b"[]")) == (7, 30_000)
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "text/event-stream; charset=utf-7"])
+async def test_json_that_is_no_message_holds_nobody_up(media_type: str) -> None:
+    bomb = '{"a":[' + ",".join(["[]"] * 60_000) + "]}"
+
+    async def answer(request: Request) -> Response:
+        asked = await request.json()
+        result: object = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": _ABOUT}
+        if asked["method"] == "tools/call":
+            result = {"content": [{"type": "text", "text": "+AG8-"}]}
+        body = json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), "result": result})
+        if asked["method"] != "tools/call":
+            return Response(body, media_type="application/json")
+        bad = asked["params"]["arguments"]["bad"]
+        if "event" in media_type:
+            body = f"data: {bomb}\n\ndata: {body}\n\n" if bad else f"data: {body}\n\n"
+        return Response(bomb if bad and "json" in media_type else body, headers={"content-type": media_type})
+
+    app = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
+    async with serve_over_http(app) as url, Backend("far", HttpServer(url=url)) as backend:
+        backend._modern = False
+        assert await call(backend, "x", bad=False) == "+AG8-"
+        with longest_turn() as turn:
+            if "json" in media_type:
+                with pytest.raises(MCPError, match="not read: it is no valid message"):
+                    await call(backend, "x", bad=True)
+            else:
+                assert await call(backend, "x", bad=True) == "+AG8-"
+        assert turn.work < 20
 
 
 async def test_an_answer_that_is_no_mcp_is_told_without_the_url() -> None:

@@ -19,14 +19,14 @@ from codecall.gateway.upstream import stdio as pipes
 from codecall.gateway.upstream.messages import (
     MAX_MESSAGE_VALUES,
     Throttle,
-    TooManyValuesError,
+    TooLargeError,
     is_within_value_limit,
     parse_message,
     replace_lone_surrogates,
 )
 from codecall.gateway.upstream.server import Backend
 from tests.gateway.backends import RAW, result_text, serve_components, wait_until
-from tests.loop_turns import count_loop_turns
+from tests.loop_turns import count_loop_turns, longest_turn
 
 FINE = '{"jsonrpc":"2.0","id":%ID%,"result":{"content":[{"type":"text","text":"fine"}]}}'
 MANY = ",".join(["[]"] * (MAX_MESSAGE_VALUES // 2 + 1))
@@ -64,7 +64,7 @@ def test_nobody_waits_for_what_is_no_answer() -> None:
         if b'"result"' in start:
             assert isinstance(parse_message(message), JSONRPCError)
             continue
-        with pytest.raises(TooManyValuesError):
+        with pytest.raises(TooLargeError):
             parse_message(message)
 
 
@@ -95,6 +95,41 @@ def test_what_is_no_answer_is_not_taken_for_one() -> None:
     assert half.result == {"a": "\ufffd\ufffd"}
 
 
+LISTS = ",".join(["[]"] * 60_000)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'{{"a":[{LISTS}]}}',
+        f"[{LISTS}]",
+        f'{{"jsonrpc":"2.0","method":5,"params":[{LISTS}]}}',
+        f'{{"jsonrpc":"2.0","id":1,"error":{{"code":"x","message":1,"data":[{LISTS}]}}}}',
+        '{"jsonrpc":"2.0",' + ",".join(f'"{number}":[]' for number in range(20_000)) + "}",
+    ],
+    ids=["no version", "several", "method", "error", "keys"],
+)
+async def test_what_is_no_message_is_found_at_once(line: str) -> None:
+    with longest_turn() as turn:
+        await asyncio.sleep(0)
+        parse_message(line.encode())
+        await asyncio.sleep(0)
+    assert turn.work < 12
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ('{"jsonrpc":"2.0","id":1,"result":{"a":NaN},"error":null}', "JSONRPCResponse"),
+        ('{"jsonrpc":"2.0","id":null,"error":{"code":-1,"message":"no"}}', "JSONRPCError"),
+        ('{"jsonrpc":"2.0","id":null,"method":"x","params":null,"more":1}', "JSONRPCNotification"),
+        ('{"jsonrpc":"2.0","id":"a","method":"x"}', "JSONRPCRequest"),
+    ],
+)
+def test_messages_are_read_as_generously_as_the_sdk_reads_them(line: str, kind: str) -> None:
+    assert type(parse_message(line.encode())).__name__ == kind
+
+
 async def test_an_answer_that_cannot_be_read_fails_its_call_alone() -> None:
     def answer(value: str) -> tuple[str, int]:
         return f'{{"jsonrpc":"2.0","id":%ID%,"result":{{"content":[],"structuredContent":{{"a":{value}}}}}}}', 1
@@ -106,8 +141,69 @@ async def test_an_answer_that_cannot_be_read_fails_its_call_alone() -> None:
             with pytest.raises(MCPError, match=f"The server's answer was not read: .*{why}"):
                 await write(backend, answer(value))
         assert backend.health.pid == pid
-        with pytest.raises(ServerUnavailableError, match="sent a message of more than 200,000 values and was ended"):
-            await write(backend, (f'{{"jsonrpc":"2.0","method":"x","params":{{"a":[{MANY}]}}}}', 1))
+
+
+@pytest.mark.parametrize(
+    ("values", "limit"),
+    [
+        (MANY, "200,000 values"),
+        (LISTS, "50,000 values that is no answer"),
+        (f'"{"x" * 4 * 2**20}"', "4 MiB that is no answer"),
+    ],
+    ids=["values", "unasked values", "unasked bytes"],
+)
+async def test_a_program_that_sends_a_large_message_unasked_is_ended(values: str, limit: str) -> None:
+    async with Backend("raw", RAW) as backend:
+        with pytest.raises(ServerUnavailableError, match=f"sent a message of more than {limit} and was ended"):
+            await write(backend, (f'{{"jsonrpc":"2.0","method":"x","params":{{"a":[{values}]}}}}', 1))
+
+
+async def test_a_program_that_writes_large_lines_that_are_no_messages_is_ended() -> None:
+    small, large = '{"a":[]}', f'{{"a":[{LISTS[:18_000]}]}}'
+    async with Backend("raw", RAW) as backend:
+        assert result_text(await write(backend, (small, 100), (large, 19), (FINE, 1))) == "fine"
+        with pytest.raises(ServerUnavailableError, match="sent 20 large lines that are no messages and was ended"):
+            await write(backend, (large, 1))
+
+
+async def test_only_what_nobody_waits_for_is_slowed_down_by_what_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[int] = []
+
+    async def wait(_throttle: Throttle, amount: int = 1) -> bool:
+        waited.append(amount)
+        return False
+
+    monkeypatch.setattr(Throttle, "wait", wait)
+    array = LISTS[:8_999]
+    answer = f'{{"jsonrpc":"2.0","id":%ID%,"result":{{"content":[],"structuredContent":{{"a":[{array}]}}}}}}'
+    async with Backend("raw", RAW) as backend:
+        await write(backend, (answer, 1))
+        assert max(waited, default=0) < 1_000
+        for line in (
+            answer.replace("%ID%", '"x"'),
+            answer.replace('"result"', '"x"'),
+            f'{{"jsonrpc":"2.0","method":"x","params":{{"a":[{array}]}}}}',
+        ):
+            waited.clear()
+            assert result_text(await write(backend, (line, 1), (FINE, 1))) == "fine"
+            assert max(waited) > 5_000, line[:50]
+
+
+async def test_what_costs_much_waits_as_long() -> None:
+    throttle = Throttle(1000)
+    began = asyncio.get_running_loop().time()
+    assert not await throttle.wait(999)
+    assert await throttle.wait(501)
+    assert asyncio.get_running_loop().time() - began > 1.4
+    assert not await throttle.wait(999)
+
+
+async def test_the_text_of_an_error_is_bounded() -> None:
+    error = '{"jsonrpc":"2.0","id":%ID%,"error":{"code":-5,"message":"' + "x" * 100_000 + '"}}'
+    async with Backend("raw", RAW) as backend:
+        with pytest.raises(MCPError, match=r"x…\[truncated 34464 characters\]$") as failure:
+            await write(backend, (error, 1))
+    assert len(failure.value.error.message) < 66_000
 
 
 @pytest.mark.parametrize("line", ["", "rubbish", "{rubbish"])

@@ -48,17 +48,20 @@ class Api:
         self.seen: list[tuple[str, str, str | None]] = []
         self.bodies: list[bytes] = []
         self.answer: object = None
+        self.cookies: list[str | None] = []
         api = self
 
         class Handler(BaseHTTPRequestHandler):
             def _answer(self) -> None:
                 api.seen.append((self.command, self.path, self.headers.get("X-Key")))
                 api.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+                api.cookies.append(self.headers.get("Cookie"))
                 is_document = self.path == "/docs/api.json"
                 body = api.document if is_document else json.dumps(api.answer or {"path": self.path}).encode()
                 self.send_response(api.status if is_document else 200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Location", "/elsewhere")
+                self.send_header("Set-Cookie", "set=by-the-api")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -272,6 +275,45 @@ async def test_schemas_of_results_are_published_while_they_are_few_bytes(
             patch.setattr(openapi, name, value)
             server = await build_openapi_server("api", OpenApiServer(openapi=str(path)))
         assert sum("stars" in json.dumps(tool.output_schema) for tool in await server.list_tools()) == published
+
+
+async def test_a_caller_sets_no_cookie_of_the_operators_and_no_header_of_the_transport(api: Api, tmp_path: Path):
+    places = [("c", "cookie"), ("n", "cookie"), ("Host", "header"), ("Transfer-Encoding", "header"), ("q", "query")]
+    parameters = [{"name": name, "in": place, "required": True, "schema": {}} for name, place in places]
+    read = {"operationId": "read", "parameters": parameters, "responses": ANSWER}
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps(document(paths={"/books": {"get": read}})))
+    for headers in ({"Cookie": "session=operator"}, {"X-Key": "operator"}):
+        options = OpenApiServer(openapi=str(path), base_url=api.url, headers=headers)
+        api.cookies.clear()
+        async with Client(await build_openapi_server("web", options)) as client:
+            (tool,) = await client.list_tools()
+            given: dict[str, object] = {"q": 1} if "Cookie" in headers else {"q": 1, "c": "mine", "n": 7}
+            assert sorted(tool.input_schema["required"]) == sorted(tool.input_schema["properties"]) == sorted(given)
+            for name, value in [
+                ("c", "evil; session=another"),
+                ("c", "evil,session=another"),
+                ("c", "evil\r\nX-Key: another"),
+                ("c", ["evil; session=another"]),
+                ("Host", "elsewhere"),
+                ("Transfer-Encoding", "chunked"),
+            ]:
+                with pytest.raises(ToolError, match=f"'{name}' is a (cookie|header)"):
+                    await client.call_tool("read", {**given, name: value})
+            assert api.cookies == []
+            await client.call_tool("read", given)
+        assert api.cookies == (["session=operator"] if "Cookie" in headers else ["c=mine; n=7"])
+
+
+@pytest.mark.parametrize("per_client", [False, True])
+async def test_what_an_api_sets_for_one_caller_is_not_sent_for_another(api: Api, tmp_path: Path, per_client: bool):
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps(document()))
+    options = OpenApiServer(openapi=str(path), base_url=api.url, per_client=per_client)
+    async with Client(await build_openapi_server("web", options)) as client:
+        await client.call_tool("list_pages", {})
+        await client.call_tool("list_pages", {})
+    assert api.cookies == [None, "set=by-the-api" if per_client else None]
 
 
 async def test_yaml_dates_are_texts_and_nothing_is_executed(tmp_path: Path):

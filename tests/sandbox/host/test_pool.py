@@ -17,6 +17,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
+from codecall.calls.task import MAX_NESTING
 from codecall.envelopes import ExecutionResult
 from codecall.errors import (
     QueueFullError,
@@ -30,6 +31,7 @@ from codecall.options import SanitizationOptions
 from codecall.sandbox.callbacks import CallbackBroker
 from codecall.sandbox.enclave import Enclave
 from codecall.sandbox.host import process, queue
+from codecall.sandbox.host.pool import MAX_NESTED
 
 
 def has_ended(pid: int) -> bool:
@@ -429,3 +431,100 @@ async def test_the_first_worker_given_up_while_it_starts_is_no_alarm(caplog: pyt
         await asyncio.wait([run])
         assert (await enclave.execute("return 2")).value == 2
     assert "cannot run" not in caplog.text
+
+
+class Nested:
+    """A tool that runs a script, which calls the tool again, so many levels deep; and the most workers of the pool."""
+
+    def __init__(self, enclave: Enclave, levels: int) -> None:
+        self.enclave = enclave
+        self.levels = levels
+        self.most_workers = 0
+        self.outer = anyio.Event()
+        self.waiting = 0
+
+    async def run(self, level: int = 0, owner: str = "ann") -> ExecutionResult:
+        script = "return callTool('inner', {})" if level < self.levels else "return 'done'"
+
+        async def inner(_name: str, _arguments: dict[str, Any]) -> object:
+            if not level:
+                self.waiting -= 1
+                if self.waiting <= 0:
+                    self.outer.set()
+                await self.outer.wait()  # all the outermost scripts hold their workers by now
+            result = await self.run(level + 1, owner)
+            result.raise_for_status()
+            return result.value
+
+        broker = CallbackBroker(inner, None, None, SanitizationOptions())
+        result = await self.enclave.run(script, broker, owner=owner)
+        self.most_workers = max(self.most_workers, self.enclave.pool.size)
+        return result
+
+    async def run_many(self, count: int, owner: str = "ann") -> list[ExecutionResult]:
+        results: list[ExecutionResult] = []
+        self.waiting = count
+
+        async def keep(owner: str) -> None:
+            results.append(await self.run(owner=owner))
+
+        async with anyio.create_task_group() as group:
+            for number in range(count):
+                group.start_soon(keep, owner or f"owner {number}")
+        return results
+
+
+@pytest.mark.parametrize("fork_server", [True, False])
+@pytest.mark.parametrize("levels", [1, MAX_NESTED])
+async def test_scripts_inside_of_scripts_do_not_wait_for_workers_that_wait_for_them(
+    levels: int, fork_server: bool
+) -> None:
+    pool = {"min_workers": 0, "max_workers": 2, "queue_timeout_ms": 20_000, "fork_server": fork_server}
+    async with Enclave("secure", pool=pool, max_duration_ms=60_000) as enclave:
+        nested = Nested(enclave, levels)
+        results = await nested.run_many(2)
+        assert [result.value for result in results] == ["done"] * 2
+        assert nested.most_workers <= 2 + levels
+        assert enclave.pool.limit == 2
+        assert (await enclave.execute("return 1")).value == 1
+        assert enclave.pool.size <= 2
+
+
+async def test_each_level_has_one_worker_more_however_many_scripts_and_callers_there_are() -> None:
+    pool = {"min_workers": 0, "max_workers": 3, "queue_timeout_ms": 20_000}
+    async with Enclave("secure", pool=pool, max_duration_ms=60_000) as enclave:
+        nested = Nested(enclave, 2)
+        results = await nested.run_many(3, owner="")
+        assert [result.value for result in results] == ["done"] * 3
+        assert nested.most_workers <= 3 + 2
+        assert enclave.pool.limit == 3
+
+
+async def test_a_place_of_a_level_is_free_again_however_its_script_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = {"min_workers": 0, "max_workers": 1, "queue_timeout_ms": 20_000}
+    async with Enclave("secure", pool=pool) as enclave:
+
+        async def inner(_name: str, arguments: dict[str, Any]) -> object:
+            how = arguments["how"]
+            if how == "no worker":
+                with monkeypatch.context() as patch:
+                    patch.setattr(enclave.pool.spawner, "spawn", refuse)
+                    return (await enclave.execute("return 1")).status
+            if how == "cancelled":
+                with anyio.move_on_after(0.2):
+                    await enclave.execute(WAITING, tool_handler=lambda n, a: anyio.sleep(60))
+                return how
+            return (await enclave.execute("throw new Error('no')" if how == "fails" else "return 1")).status
+
+        def refuse(_memory_mb: int) -> None:
+            raise WorkerStartupError("no")
+
+        ways = ["fails", "cancelled", "no worker", "returns"]
+        script = f"const all = []; for (const how of {ways}) all.push(await callTool('inner', {{ how }})); return all"
+        result = await enclave.execute(script, tool_handler=inner)
+        assert result.value == ["runtime_error", "cancelled", "runtime_error", "ok"]
+        assert enclave.pool.limit == 1
+
+
+def test_each_level_that_calls_may_be_nested_has_a_place() -> None:
+    assert MAX_NESTED == MAX_NESTING

@@ -4,6 +4,7 @@ the script did not await."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
@@ -89,6 +90,8 @@ class CallHistory:
     """Characters of those answers in all."""
     reads: frozenset[str] = frozenset()
     """Names of properties that the script reads."""
+    answered: Counter[str] = field(default_factory=Counter[str])
+    """By what was called: how many answers it gave."""
     unseen: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """By what was called: those of them that stood in none of its answers, as far as these were looked at."""
 
@@ -104,6 +107,7 @@ class CallHistory:
         if call.failed:
             return
         del self.open_calls[answer.call]
+        self.answered[call.name] += 1
         if unseen := self.unseen.setdefault(call.name, set(self.reads)):
             ends = answer.payload[:LOOKED_AT], answer.payload[LOOKED_AT:][-LOOKED_AT:]
             unseen -= {name for name in unseen if any(f'"{name}"' in text for text in ends)}

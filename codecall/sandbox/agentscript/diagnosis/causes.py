@@ -8,27 +8,21 @@ status follows from one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Final, Literal, cast
-
-import msgspec
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal
 
 from codecall.sandbox.agentscript.analysis.reachability import sole_function
-from codecall.sandbox.agentscript.diagnosis.calls import MAX_SHOWN, shorten
+from codecall.sandbox.agentscript.diagnosis.calls import shorten
 from codecall.sandbox.agentscript.diagnosis.context import (
-    UNDEFINED,
     FailureContext,
     HintFields,
     MessageMatch,
-    Observation,
     kind_of,
-    member_text,
     message_fields,
-    shape_of,
 )
-from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, Step, ValuePath, pattern_parts
-from codecall.sandbox.agentscript.foreign_words import CONTENT_MEMBERS, LIST_MEMBERS, METHODS, WRAPPERS
+from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, ValuePath, pattern_parts
+from codecall.sandbox.agentscript.diagnosis.remedies import advise, answer_fields, is_missing, list_advice, may_have
+from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS, METHODS, WRAPPERS
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import (
     FUNCTIONS,
@@ -39,10 +33,6 @@ from codecall.sandbox.agentscript.parser.parse import (
     span,
 )
 from codecall.sandbox.agentscript.policy import PROTOTYPES
-from codecall.sandbox.agentscript.ruleset import closest_key
-
-MAX_KEYS: Final = 100
-"""Keys of one object among which a similar one is looked for."""
 
 _MAX_OPERANDS: Final = 200
 """Parts of an expression among which one without a value is looked for."""
@@ -53,6 +43,7 @@ _NUMBER: Final = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?")
 _CALLS: Final = ("CallExpression", "NewExpression")
 _ITERATES: Final = frozenset({"all", "allSettled", "any", "race", "from", "fromEntries", "Map", "Set"})
 _TAKES_OBJECT: Final = frozenset({"keys", "values", "entries", "getOwnPropertyNames"})
+_GIVES_ITERATOR: Final = frozenset({"keys", "values", "entries", "matchAll"})
 _NOT_ERRORS: Final = frozenset(
     {"Literal", "TemplateLiteral", "ObjectExpression", "ArrayExpression", "BinaryExpression"}
 )
@@ -83,9 +74,9 @@ def missing_destructured_property(context: FailureContext, match: MessageMatch) 
     for value, pattern, path in _declaration_patterns(context):
         if pattern.type == "ObjectPattern":
             for observation in context.observations(value, path):
-                if missing := [item for item in observation.values if _is_missing(item)]:
+                if missing := [item for item in observation.values if is_missing(item)]:
                     what = context.text(value) if not path else shorten(str(path[-1]))
-                    return answer_fields(observation, what, missing) | {"use": suggestion("", observation, "")}
+                    return answer_fields(observation, what, missing) | {"use": advise("", observation, "").text}
     return None
 
 
@@ -128,6 +119,35 @@ def _get_tool_call(context: FailureContext, value: Node) -> Node | None:
         values = context.dataflow.values_of(value)
     calls = [item.argument if item.type == "AwaitExpression" else item for item in values]
     return next((call for call in calls if call.type == "CallExpression" and _callee_name(call) == "getTool"), None)
+
+
+def unreturned_accumulator(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """What a callback of `reduce` collects in is undefined from its second turn on, because it returns nothing."""
+    del match
+    for call in context.enclosing("CallExpression"):
+        function: Node = call.arguments[0] if call.arguments else None
+        if _callee_name(call) not in {"reduce", "reduceRight"} or function is None or function.type not in FUNCTIONS:
+            continue
+        name = getattr(function.params[0], "name", None) if function.params else None
+        reads = [node for node in _own_nodes(function) if node.type == "MemberExpression"]
+        if (
+            name is not None
+            and function.body.type == "BlockStatement"
+            and any(getattr(node.object, "name", None) == name for node in reads)
+            and not any(node.type == "ReturnStatement" for node in _own_nodes(function))
+            and function in context.enclosing(function.type)
+        ):
+            return {"name": shorten(name), "method": str(_callee_name(call))}
+    return None
+
+
+def _own_nodes(function: Node) -> Iterator[Node]:
+    """The nodes of a function's body, without those of the functions in it."""
+    pending = [function.body]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending += [child for child in children(node) if child.type not in FUNCTIONS]
 
 
 _EMPTY: Final[Mapping[str, str]] = {"push": "[]", "unshift": "[]", "add": "new Set()", "set": "new Map()"}
@@ -190,112 +210,12 @@ def _declaration_patterns(context: FailureContext) -> Iterator[tuple[Node, Node,
 def missing_fields(context: FailureContext, node: Node, member: str) -> HintFields | None:
     """The fields of a hint about an expression that an answer does not have; `member` is what is read from it."""
     for observation in context.observations(node):
-        if missing := [value for value in observation.values if _is_missing(value)]:
+        if missing := [value for value in observation.values if is_missing(value)]:
             owner = context.owner_text(node.object) if node.type == "MemberExpression" else ""
             return answer_fields(observation, context.text(node), missing) | {
-                "use": suggestion(owner, observation, member)
+                "use": advise(owner, observation, member).text
             }
     return None
-
-
-def answer_fields(observation: Observation, what: str, missing: Sequence[object] = ()) -> dict[str, str]:
-    """The fields of a hint about `what`, which an answer gave; `missing` are those of its values that are not there."""
-    return {
-        "what": what,
-        "nothing": "null" if missing and missing[0] is None else "undefined",
-        "some": " for some items"
-        if len(missing) < len(observation.values) and observation.path[-1:] != (Step.FOUND,)
-        else "",
-        "tool": shorten(observation.tool),
-        "shape": _answer_shape(observation.answer),
-    }
-
-
-def _answer_shape(answer: object) -> str:
-    """The shape of an answer, and of what is in it where it is a text of JSON."""
-    if isinstance(answer, str) and answer.lstrip().startswith(("{", "[")):
-        try:
-            return f"a text that is JSON: `JSON.parse` it first, to get {shape_of([msgspec.json.decode(answer)])}"
-        except (msgspec.MsgspecError, RecursionError):
-            pass
-    return shape_of([answer])
-
-
-def suggestion(owner: str, observation: Observation, member: str) -> str:
-    """What the script may have meant instead of a missing value; begins with a blank."""
-    step = observation.path[-1] if observation.path else None
-    if step is Step.FOUND:
-        return " Nothing was found: test for it first, or write `?.` behind it."
-    if not all(map(_is_missing, observation.values)) or not isinstance(step, str):
-        return _null_suggestion(observation, member)
-    content = _content_suggestion(owner, step, observation.parents)
-    parents = [cast("dict[str, object]", parent) for parent in observation.parents if isinstance(parent, dict)]
-    keys = {key: text for parent in parents for key in islice(parent, MAX_KEYS) if (text := member_text(owner, key))}
-    if content or list(keys) == ["success", "data"]:
-        return content or f" With `throwOnError: false` the value is `{owner}data`."
-    if (key := closest_key(step[:MAX_SHOWN], islice(keys, MAX_KEYS))) is not None:
-        return f" Did you mean `{keys[key]}`?"
-    # Of an object a list is not had by leaving something out; only `content[0]` is another client's wrapper as a whole.
-    in_object = bool(parents) and member in LIST_MEMBERS and (step, member) != ("content", "0")
-    if step in WRAPPERS and len(observation.path) == 1 and not in_object:
-        return f" The value is not wrapped: leave `.{step}` out."
-    return _list_suggestion(owner, observation.parents) if {member, step} & LIST_MEMBERS else ""
-
-
-def _null_suggestion(observation: Observation, member: str) -> str:
-    """The advice for a value that is null or undefined as the answer has it; begins with a blank."""
-    if observation.answer is None and member in LIST_MEMBERS:
-        return " An empty list arrives as null where a tool declares no list: write `?? []` behind it."
-    return " Test it first, or write `?.` behind it." if observation.path else ""
-
-
-def _content_suggestion(owner: str, step: str, parents: Sequence[object]) -> str:
-    """The advice for a member that is read from a list of objects that have it, or from a content block, such as a
-    picture, whose bytes no script has; begins with a blank."""
-    for parent in parents:
-        items = cast("list[object]", parent)[:MAX_KEYS] if isinstance(parent, list) else [parent]
-        objects = {number: cast("dict[str, object]", item) for number, item in enumerate(items) if _is_dict(item)}
-        having = next((number for number, item in objects.items() if step in item), None)
-        block = next((number for number, item in objects.items() if _is_block(item)), None)
-        number = block if having is None else having
-        if number is None:
-            continue
-        what = owner.removesuffix(".") or "value"
-        what = f"{what}[{number}]" if isinstance(parent, list) else what
-        if having is not None and (member := member_text(f"{what}.", step)) is not None:
-            return f" It is a list: write `{member}`."
-        if step in CONTENT_MEMBERS:
-            return (
-                f" The content stays outside of the script: `return {what}` or `emit({what})` shows it, and a tool "
-                f"gets it for `{what}` or `{what}.ref` in its input."
-            )
-    return ""
-
-
-def _is_dict(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_block(value: Mapping[str, object]) -> bool:
-    """Whether an object of an answer stands for a picture, a sound or a file."""
-    return "type" in value and "bytes" in value and str(value.get("ref")).startswith("block:")
-
-
-def is_list_hint(use: str) -> bool:
-    """Whether advice names the list of an object."""
-    return use.startswith(" The list is")
-
-
-def _list_suggestion(owner: str, values: Sequence[object]) -> str:
-    """The advice to use the only list among the properties of objects; begins with a blank."""
-    objects = [cast("dict[str, object]", value) for value in values if isinstance(value, dict)]
-    lists = {key for value in objects for key, item in value.items() if isinstance(item, list)}
-    only_list = member_text(owner, lists.pop()) if len(lists) == 1 else None
-    return f" The list is `{only_list}`." if only_list else ""
-
-
-def _is_missing(value: object) -> bool:
-    return value is UNDEFINED or value is None
 
 
 def parameter_of_script(context: FailureContext, match: MessageMatch) -> HintFields | None:
@@ -349,13 +269,13 @@ def missing_method(context: FailureContext, match: MessageMatch) -> HintFields |
             continue
         owner: Node = call.callee.object
         for observation in context.observations(owner):
-            values = [value for value in observation.values if not _is_missing(value)]
-            if not values or any(_may_have(value, method) for value in values):
+            values = [value for value in observation.values if not is_missing(value)]
+            if not values or any(may_have(value, method) for value in values):
                 continue
             what = context.text(owner)
             kind = kind_of(values[0])
             use = (
-                _list_suggestion(context.owner_text(owner), values)
+                list_advice(context.owner_text(owner), values).text
                 if kind == "object" and method in LIST_MEMBERS
                 else ""
             )
@@ -391,6 +311,35 @@ def foreign_method(context: FailureContext, match: MessageMatch) -> HintFields |
     return None
 
 
+def list_method(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A method of lists is called on a Map, a Set or an iterator that the script has made."""
+    del match
+    for call in _failing_calls(context):
+        method = member_name(call.callee) if call.callee.type == "MemberExpression" else None
+        if context.dataflow is None or method not in PROTOTYPES["Array.prototype"].allowed:
+            continue
+        owner: Node = call.callee.object
+        values = context.dataflow.values_of(owner) if owner.type == "Identifier" else [owner]
+        kinds = {_collection_kind(context.dataflow, value) for value in values}
+        if len(kinds) == 1 and (kind := kinds.pop()) is not None:
+            items = ", whose items are `[key, value]`" if kind == "a Map" else ""
+            return {"what": context.text(owner), "kind": kind, "method": str(method), "items": items}
+    return None
+
+
+def _collection_kind(dataflow: DataFlow, value: Node) -> str | None:
+    """What an expression makes: a Map, a Set or an iterator; None for all else."""
+    if value.type == "NewExpression":
+        return {"Map": "a Map", "Set": "a Set"}.get(dataflow.text(value.callee))
+    if value.type != "CallExpression":
+        return None
+    callee: Node = value.callee
+    functions = dataflow.values_of(callee) if callee.type == "Identifier" else []
+    makes = functions and all(getattr(function, "generator", False) for function in functions)
+    gives = _callee_name(value) in _GIVES_ITERATOR and dataflow.text(callee.object) != "Object"
+    return "a Map" if dataflow.text(callee) == "Map.groupBy" else "an iterator" if makes or gives else None
+
+
 def not_a_function(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """An expression that the hint can name is called, and is not a function."""
     del match
@@ -419,13 +368,27 @@ def not_a_list(context: FailureContext, match: MessageMatch) -> HintFields | Non
             if not values:
                 continue
             what = context.text(node)
-            if not _is_missing(values[0]):
-                kind, use = _with_article(kind_of(values[0])), _list_suggestion(context.owner_text(node), values)
+            if not is_missing(values[0]):
+                kind, use = _with_article(kind_of(values[0])), list_advice(context.owner_text(node), values).text
                 use = use or (f" For its keys and values write `Object.entries({what})`." if "object" in kind else "")
             else:
                 owner = context.owner_text(node.object) if node.type == "MemberExpression" else ""
-                kind, use = ("null" if values[0] is None else "undefined"), suggestion(owner, observation, "map")
+                kind, use = ("null" if values[0] is None else "undefined"), advise(owner, observation, "map").text
             return answer_fields(observation, what) | {"kind": kind, "use": use}
+    return None
+
+
+def promises_in_object(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """`Promise.all` or one of its kin is given an object."""
+    del match
+    for call in context.enclosing("CallExpression"):
+        callee = context.text(call.callee)
+        if not callee.startswith("Promise.") or not call.arguments or context.dataflow is None:
+            continue
+        given: Node = call.arguments[0]
+        values = context.dataflow.values_of(given) if given.type == "Identifier" else [given]
+        if values and all(value.type == "ObjectExpression" for value in values):
+            return {"callee": callee}
     return None
 
 
@@ -466,13 +429,6 @@ def invalid_json(context: FailureContext, match: MessageMatch) -> HintFields | N
     """`JSON.parse` is called with a text that is not JSON."""
     calls = [call for call in context.enclosing("CallExpression") if _callee_name(call) == "parse" and call.arguments]
     return {"what": context.text(calls[0].arguments[0]), **message_fields(context, match)} if calls else None
-
-
-def _may_have(value: object, method: str) -> bool:
-    """Whether a value of an answer may have this method, or a property of that name."""
-    kinds = ("Object", kind_of(value).capitalize())
-    rows = [row for kind in kinds if (row := PROTOTYPES.get(f"{kind}.prototype"))]
-    return any(method in row.allowed | row.regex for row in rows) or (isinstance(value, dict) and method in value)
 
 
 def _callee_name(call: Node) -> str | None:

@@ -71,6 +71,18 @@ class Observation:
     """What the last step was taken from; empty where there was none."""
     path: ValuePath
     """From the answer to the value."""
+    wrapped: bool = False
+    """Whether the answer is `{success: true, data}`, of a call with `throwOnError: false`."""
+
+    @property
+    def of_wrapper(self) -> bool:
+        """Whether the value is a property of `{success: true, data}`."""
+        return self.wrapped and len(self.path) == 1
+
+    @property
+    def of_answer(self) -> bool:
+        """Whether the value is a property of what the tool returned."""
+        return len(self.path) == (2 if self.wrapped and self.path[0] == "data" else 1) and not self.of_wrapper
 
 
 @dataclass(frozen=True)
@@ -146,7 +158,7 @@ class AnswerTrace:
                 answer = self._value(entry)
                 path = _path_in_answer(origin.path + further)
                 if answer is not UNDEFINED and path is not None and (ends := follow(answer, path)) is not None:
-                    yield Observation(entry.name, answer, *ends, path)
+                    yield Observation(entry.name, answer, *ends, path, entry.wrapped)
 
     def _call_at(self, offset: int) -> Node | None:
         """The call of a tool in the script that contains this offset."""

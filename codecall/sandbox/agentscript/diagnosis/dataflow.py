@@ -110,6 +110,8 @@ class DataFlow:
         self._steps_left = MAX_STEPS
         self.nodes: list[Node] = []
         self._bindings: dict[str, list[_Binding]] = {}
+        self._defaulted: dict[int, _Binding] = {}
+        """By the identity of a pattern with a default: what its value is taken from."""
         self._declared: dict[str, list[_Span]] = {}
         """The scopes in which a name is declared."""
         statements, _ = parse(script)
@@ -154,6 +156,9 @@ class DataFlow:
                 for binding in self._bindings_of(node):
                     for origin in self.origins(binding.value, depth):
                         yield origin.then(*binding.path)
+            case "AssignmentPattern" if (binding := self._defaulted.get(id(node))) is not None:
+                for origin in self.origins(binding.value, depth):
+                    yield origin.then(*binding.path)
             case "MemberExpression":
                 step = member_name(node)
                 for origin in self.origins(node.object, depth):
@@ -196,6 +201,10 @@ class DataFlow:
         for origin in self.origins(promise, depth):
             if not origin.path:
                 yield CallOrigin(origin.call, (Step.GATHERED, index))
+
+    def variable(self, name: Node) -> tuple[str, _Span | None]:
+        """What tells the variable that `name` stands for from others."""
+        return name.name, self._declaring_scope(name)
 
     def values_of(self, name: Node) -> list[Node]:
         """The expressions whose values the variable that `name` stands for may have."""
@@ -259,7 +268,9 @@ class DataFlow:
     def _bind_pattern(self, pattern: Node, value: Node, path: ValuePath, scope: _Span | None) -> None:
         """Bind the names in a pattern to their values in `scope`; None: in the scope where each is declared."""
         for target, steps in pattern_parts(pattern, path):
-            if target.type == "Identifier" and (home := scope or self._declaring_scope(target)) is not None:
+            if target.type == "AssignmentPattern" and steps:
+                self._defaulted[id(target)] = _Binding(scope or span(target), value, steps)
+            elif target.type == "Identifier" and (home := scope or self._declaring_scope(target)) is not None:
                 self._bindings.setdefault(target.name, []).append(_Binding(home, value, steps))
 
 

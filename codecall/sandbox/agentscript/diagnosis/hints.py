@@ -134,6 +134,14 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
     ),
     # Values of the script's own
     _rule(
+        "nothing returned to reduce",
+        rf"(?:{_READS}|TypeError: value has no property)",
+        "The callback of `{method}` returns nothing, so that `{name}` is undefined from its second turn on: end the "
+        "callback with `return {name};`.",
+        "return ['a', 'b'].reduce((g, key) => { g[key] = 1; }, {})",
+        causes.unreturned_accumulator,
+    ),
+    _rule(
         "nothing to add to",
         _READS,
         "`{what}` is {nothing}: {make}.",
@@ -175,6 +183,13 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         "const x = null; const { a } = x",
     ),
     _rule(
+        "method of lists on a collection",
+        _CALLS,
+        "`{what}` is {kind} and has no `{method}()`: write `[...{what}].{method}(…)`{items}.",
+        "const m = new Map(); return m.filter(([key]) => key)",
+        causes.list_method,
+    ),
+    _rule(
         "method from elsewhere",
         _CALLS,
         "`{what}` is no function: instead of `{method}` write `{instead}`.",
@@ -193,6 +208,13 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         _CALLS,
         "Something is called on this line that is no function: check the spelling of each name that is called.",
         "const o = { f: (x) => x }; let x = 1; o.g(o.f(x))",
+    ),
+    _rule(
+        "promises in an object",
+        _ITERATES,
+        "`{callee}` takes a list: `const [a, b] = await {callee}([callTool(…), callTool(…)])`.",
+        "return await Promise.all({ a: callTool('users'), b: callTool('count') })",
+        causes.promises_in_object,
     ),
     _rule(
         "no list",

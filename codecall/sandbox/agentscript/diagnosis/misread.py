@@ -2,21 +2,34 @@
 
 While a script runs, only the names that it reads are looked for in the text of each answer. The script is parsed again
 where one was in no answer, and may be a misspelling or was needed; what a warning says has been looked up in an answer.
+
+A read is warned of where it is certain that a value was meant, and the script has no other way to it: it neither reads
+what the warning would name, nor uses the value that the property is read from (`AnswerUses`).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import islice
+from time import monotonic
 from typing import Final, cast
 
-from codecall.sandbox.agentscript.diagnosis.calls import CallHistory
-from codecall.sandbox.agentscript.diagnosis.causes import answer_fields, is_list_hint, suggestion
-from codecall.sandbox.agentscript.diagnosis.context import UNDEFINED, FailureContext, HintFields, Observation
+from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory
+from codecall.sandbox.agentscript.diagnosis.context import (
+    UNDEFINED,
+    FailureContext,
+    HintFields,
+    Observation,
+    member_text,
+)
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, Step
+from codecall.sandbox.agentscript.diagnosis.remedies import Advice, advise, answer_fields, may_have, primitive_kind
+from codecall.sandbox.agentscript.diagnosis.uses import AnswerUses, is_nothing
+from codecall.sandbox.agentscript.foreign_words import LIST_WRAPPERS, SUCCESS, WRAPPERS
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, children, key_name, member_name
+from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, key_name, member_name
 from codecall.sandbox.agentscript.ruleset import closest_key
 
 MAX_MISREAD: Final = 3
@@ -24,37 +37,76 @@ MAX_MISREAD: Final = 3
 
 _MAX_KEYS: Final = 200
 """Keys of answers that a name is compared with."""
+_SHARE_OF_ROOM: Final = 4
+_MAX_READS: Final = 400
+"""Reads of properties that are looked at."""
+_MAX_OBSERVATIONS: Final = 32
+"""Answers that one read is looked up in."""
 
 _KEY = re.compile(r'"([\w$-]{1,60})":')
 _AWAITED = re.compile(r"\b(\w++)\s*=\s*await\b")
-_LENGTH = re.compile(r"\b(\w++)\s*\.\s*length\b")
+_MEMBER = re.compile(r"\b(\w++)\s*(?:\?\s*)?\.\s*(\w++)")
+_COMPARED = re.compile(r"\.\s*(\w++)\s*[!=]==?\s*['\"\d]")
+_UNPACKED = re.compile(r"\{([^{}]*+)\}\s*=\s*await\b")
 
 _NUMERIC: Final = frozenset({"+", "-", "*", "/", "%", "**", "<", ">", "<=", ">="})
+_EQUALITY: Final = frozenset({"===", "!==", "==", "!="})
 _OF_NUMBERS: Final = frozenset({"Number", "parseFloat", "parseInt", "Date"})
-_CHOICES: Final = frozenset({"LogicalExpression", "ConditionalExpression", "IfStatement"})
+_MEMBERS: Final = frozenset({"MemberExpression", "ChainExpression"})
 _PREDICATES: Final = frozenset({"filter", "find", "findIndex", "findLast", "some", "every"})
-_FLAGS: Final = re.compile(r"(?i)err|fail|warn|delet|archiv|hidden|disabl|cancel|is_?null")
+_FLAGS: Final = re.compile(r"(?i)err|fail|warn|delet|archiv|hidden|disabl|cancel|is_?null|invalid|reject")
 """Names of what is commonly there only where something is special: a condition that asks for one means that."""
+_OF_WRAPPER: Final = frozenset({"success", "data", "error"})
+_OF_NOTHING: Final = frozenset({"ok", "isOk", "is_ok", "success", "succeeded", "successful", "isSuccess", "is_success"})
+"""Names of what is read of the answer of a tool that gives none."""
+
+_PAGING: Final = re.compile(
+    r"(?i)^(?:has_?)?(?:more|next)(?:_?(?:page|cursor|token|offset|url|link|items|results|page_?token|page_?url))?$"
+    r"|cursor|page_?token|continuation|^pagina|^paging$|^page_?info$|^is_?last|^last_?page$|^(?:total|num)_?pages$"
+    r"|^page_?count$"
+)
+"""Names by which scripts ask whether there is another page."""
+_MORE: Final = re.compile(r"(?i)next|more|continuation")
+_PAGES: Final = re.compile(r"(?i)^(?:page_?count|(?:total|num)_?pages|pages|last_?page)$")
+_TOTAL: Final = re.compile(r"(?i)^(?:total|total_?(?:count|items|results|size)|count)$")
 
 Declares = Callable[[str, str], bool]
 """Whether a tool says that its answers may have a property of a name."""
 
 
-def suspects(program: InstrumentedScript, calls: CallHistory) -> frozenset[str]:
-    """Names that the script reads and that some answers should have had, perhaps; empty for nearly every script."""
+def suspects(program: InstrumentedScript, calls: CallHistory, *, shows_undefined: bool) -> frozenset[str]:
+    """Names that the script reads and that some answers should have had, perhaps; empty for nearly every script.
+
+    Args:
+        program: What ran.
+        calls: Its calls.
+        shows_undefined: Whether a text in its value has the word `undefined`.
+    """
+    entries = list(calls.last_answers.values())
     if not calls.unseen:
         return frozenset()
-    found: set[str] = set[str].intersection(*calls.unseen.values()) - program.ending.writes - {"length"}
+    found = set[str].intersection(*calls.unseen.values()) - program.ending.writes - {"length"}
+    awaited = set(_AWAITED.findall(program.script))
+    reads = {name for owner, name in _MEMBER.findall(program.script) if owner in awaited}
+    reads |= {name for text in _UNPACKED.findall(program.script) for name in re.findall(r"\w++", text)}
+    compared = set(_COMPARED.findall(program.script))
     for tool, unseen in calls.unseen.items():
         names = unseen - found - {"length"}
-        payloads = [entry.payload or "" for entry in calls.last_answers.values() if entry.name == tool]
+        payloads = [entry.payload or "" for entry in entries if entry.name == tool]
         keys = list(dict.fromkeys(key for text in payloads for key in _KEY.findall(text[:16_384])))[:_MAX_KEYS]
         found |= {name for name in names if closest_key(name, keys) is not None}
-    if any((entry.payload or "").startswith("{") for entry in calls.last_answers.values()) and (
-        set(_AWAITED.findall(program.script)) & set(_LENGTH.findall(program.script))
-    ):
+        found |= names & (LIST_WRAPPERS | compared) | {name for name in names if _PAGING.search(name)}
+        if not any(text.startswith(("{", "[")) for text in payloads):
+            found |= names & (reads | SUCCESS)
+    if "length" in reads and any((entry.payload or "").startswith("{") for entry in entries):
         found.add("length")
+    if shows_undefined or any(map(_is_wrapped, entries)):
+        found |= calls.reads - _OF_WRAPPER
     return frozenset(found)
+
+
+def _is_wrapped(entry: CallEntry) -> bool:
+    return entry.wrapped
 
 
 class MisreadSearch:
@@ -76,81 +128,178 @@ class MisreadSearch:
         self._calls = calls
         self._missing = missing
         self._declares = declares
-        self._parents = {id(child): node for node in dataflow.nodes for child in children(node)}
+        self._uses = AnswerUses(dataflow)
 
-    def find(self, names: frozenset[str]) -> Iterator[tuple[Node, HintFields]]:
-        """The reads to warn of, one of each tool and name, with the fields of a hint."""
+    def find(
+        self, names: frozenset[str], room_ms: float, *, shows_undefined: bool
+    ) -> Iterator[tuple[Node, HintFields]]:
+        """The reads to warn of, one of each tool and name, with the fields of a hint; those that are found in a part of
+        the milliseconds that are left."""
+        until = monotonic() + room_ms / _SHARE_OF_ROOM / 1000
         told = set[tuple[str, str]]()
-        for node, name in self._reads(names):
-            for observation in self._context.observations(node):
-                if (observation.tool, name) in told or observation.path[-1:] != (name,):
-                    continue
-                fields = self._fields(node, name, observation)
-                if fields is not None and not self._declares(observation.tool, name):
-                    told.add((observation.tool, name))
-                    yield node, fields
-                if fields is not None:
-                    break
-            if len(told) == MAX_MISREAD:
+        for node, name in islice(self._reads(names), _MAX_READS):
+            found = self._misread(node, name, shows_undefined=shows_undefined)
+            if found is not None and (key := (found[0].tool, name)) not in told:
+                told.add(key)
+                observation, advice = found
+                fields = answer_fields(observation, "", observation.values)
+                yield node.left if node.type == "AssignmentPattern" else node, {**fields, "use": advice.text}
+            if len(told) == MAX_MISREAD or monotonic() > until:
                 return
 
     def _reads(self, names: frozenset[str]) -> Iterator[tuple[Node, str]]:
         for node in self._dataflow.nodes:
             if node.type == "MemberExpression" and member_name(node) in names:
-                parent = self._parents.get(id(node))
+                parent = self._uses.parent(node)
                 if parent is None or parent.type != "AssignmentExpression" or parent.left is not node:
                     yield node, str(member_name(node))
             elif node.type == "ObjectPattern":
                 for item in node.properties:
-                    plain = item.type == "Property" and not item.computed and item.value.type == "Identifier"
+                    plain = item.type == "Property" and not item.computed
                     if plain and (name := key_name(item.key)) in names:
                         yield item.value, name
             elif node.type == "Property" and node.value.type == "Identifier" and node.value.name in names:
                 yield node.value, node.value.name
 
-    def _fields(self, node: Node, name: str, observation: Observation) -> HintFields | None:
-        objects = [cast("dict[str, object]", parent) for parent in observation.parents if isinstance(parent, dict)]
-        if not any(objects) or any(value is not UNDEFINED for value in observation.values):
+    def _misread(self, node: Node, name: str, *, shows_undefined: bool) -> tuple[Observation, Advice] | None:
+        """The answer that lacks what is read here, and what may have been meant; None where that is not certain."""
+        observations = list(islice(self._context.observations(node), _MAX_OBSERVATIONS))
+        observations = [item for item in observations if item.path[-1:] == (name,)]
+        if not observations:
+            return self._misread_nothing(node, name)
+        if any(value is not UNDEFINED for item in observations for value in item.values):
             return None
-        if name != "length" and name not in self._calls.unseen.get(observation.tool, ()):
-            return None
-        owner = self._context.owner_text(node.object) if node.type == "MemberExpression" else ""
-        named = name.casefold() in observation.tool.casefold()
-        use = suggestion(owner, observation, "map" if named else "")
-        near = use.startswith(" Did you mean")
-        if near and self._tries_both(node, use):
-            return None
-        if near or (is_list_hint(use) and (named or name == "length")) or self._is_needed(node, name, observation):
-            return {**answer_fields(observation, "", observation.values), "use": use}
+        parent = self._uses.parent(node)
+        shown = shows_undefined and parent is not None and parent.type == "TemplateLiteral"
+        for observation in observations:
+            of_wrapper = observation.of_wrapper
+            unseen = name == "length" or name in self._calls.unseen.get(observation.tool, ())
+            if name in _OF_WRAPPER if of_wrapper else not (unseen or shown):
+                return None
+            advice = self._advice(node, name, observation)
+            if advice is None or self._has_other_way(node, observation, advice):
+                continue
+            # A property that a schema names may stand elsewhere in it: where a text shows that it does, it is said.
+            certain = of_wrapper or (shown and advice.text.startswith(" Did you mean"))
+            return (observation, advice) if certain or not self._declares(observation.tool, name) else None
         return None
+
+    def _misread_nothing(self, node: Node, name: str) -> tuple[Observation, Advice] | None:
+        """The same for what is asked of the answer of a tool that gives none: `(await callTool('send'))?.success`."""
+        if node.type != "MemberExpression" or name not in _OF_NOTHING or self._is_ready(node, name):
+            return None
+        if self._uses.are_tested(self._uses.owners_of(node)):
+            return None
+        for observation in islice(self._context.observations(node.object), _MAX_OBSERVATIONS):
+            if observation.path or observation.answer is not None or self._declares(observation.tool, name):
+                return None
+            return observation, Advice(" A call that fails throws: there is nothing to test.")
+        return None
+
+    def _has_other_way(self, node: Node, observation: Observation, advice: Advice) -> bool:
+        """Whether the script has another way to what the advice names."""
+        owners = self._uses.owners_of(node)
+        if advice.owner:
+            return self._uses.may_use(owners, observation.parents[0])
+        return advice.key is not None and self._uses.may_read(owners, advice.key)
+
+    def _advice(self, node: Node, name: str, observation: Observation) -> Advice | None:
+        """What may have been meant by a property that is not there; None where it may as well be missing."""
+        owner = self._context.owner_text(node.object) if node.type == "MemberExpression" else ""
+        parents = observation.parents
+        lists = name in LIST_WRAPPERS and observation.of_answer and self._uses.means_list(node)
+        objects = [cast("dict[str, object]", parent) for parent in parents if isinstance(parent, dict)]
+        if any(objects) and not observation.of_wrapper:
+            lists = lists or name.casefold() in observation.tool.casefold()
+            advice = advise(owner, observation, "map" if lists else "")
+            meant = self._is_meant(node, name, observation, advice, lists=lists or name == "length")
+            once = self._calls.answered[observation.tool] == 1
+            paging = _paging_advice(owner, name, objects[0], once=once)
+            return advice if meant and (advice.text or paging is None) else paging
+        primitive = primitive_kind(parents) is not None
+        ready = any(may_have(parent, name) for parent in parents) or self._is_ready(node, name)
+        meant = not ready if primitive else lists and all(isinstance(parent, list) for parent in parents)
+        return advise(owner, observation, "") if meant or observation.of_wrapper else None
+
+    def _is_meant(self, node: Node, name: str, observation: Observation, advice: Advice, *, lists: bool) -> bool:
+        """Whether a property of objects that none of them has was meant to have a value. `lists`: a list was meant."""
+        if advice.text.startswith(" The list is"):
+            if lists and not _FLAGS.search(advice.key or ""):
+                return True
+        elif advice.text.startswith(" Did you mean"):
+            return True
+        needed = self._is_needed(node, name, observation) and not self._uses.is_tested(node, name)
+        return needed or self._is_in_owner(node, name, observation)
+
+    def _is_in_owner(self, node: Node, name: str, observation: Observation) -> bool:
+        """Whether what is read of a wrapper that is not there stands in the answer itself: `answer.data?.total`."""
+        parent = self._uses.parent(node)
+        answer = observation.parents[0]
+        if name not in WRAPPERS or not observation.of_answer or not isinstance(answer, dict):
+            return False
+        return parent is not None and parent.type == "MemberExpression" and member_name(parent) in answer
 
     def _is_needed(self, node: Node, name: str, observation: Observation) -> bool:
         """Whether what becomes of the value is never meant of an undefined one."""
-        parent = self._parents.get(id(node))
-        if parent is None:
-            return False
-        kind: str = parent.type
+        parent = self._uses.parent(node)
+        kind = "" if parent is None or node.type == "AssignmentPattern" else str(parent.type)
+        of_item = Step.EACH in observation.path
+        if parent is None or kind == "TemplateLiteral":
+            return parent is not None
         if kind in {"BinaryExpression", "UnaryExpression", "AssignmentExpression"}:
             operator: str = parent.operator
-            return operator in _NUMERIC or operator.removesuffix("=") in _NUMERIC
+            is_asked = of_item and operator in _EQUALITY and self._is_asked_for(parent, name)
+            return is_asked or operator in _NUMERIC or operator.removesuffix("=") in _NUMERIC
         if kind in {"CallExpression", "NewExpression"}:
             called = self._dataflow.text(parent.callee)
             return called in _OF_NUMBERS or called.startswith(("Math.", "Number."))
-        if kind == "TemplateLiteral" or Step.EACH not in observation.path:
-            return kind == "TemplateLiteral"
         if kind == "Property":
-            return key_name(parent.key) in self._missing
-        return self._is_condition(parent, node) and not _FLAGS.search(name)
+            return key_name(parent.key) in self._missing and (of_item or self._is_empty(parent, name))
+        return of_item and self._is_condition(parent, node) and not _FLAGS.search(name)
 
-    def _tries_both(self, node: Node, use: str) -> bool:
-        """Whether the script tries the other name, too: `answer.user ?? answer.users`."""
-        parent = self._parents.get(id(node))
-        other = use.rpartition("Did you mean `")[2].removesuffix("`?").rpartition(".")[2]
-        return parent is not None and parent.type in _CHOICES and other in self._calls.reads
+    def _is_empty(self, prop: Node, name: str) -> bool:
+        """Whether an object in the value takes this property and others from answers, and all were left out of it."""
+        owner = self._uses.parent(prop)
+        items: list[Node] = [] if owner is None or owner.type != "ObjectExpression" else owner.properties
+        keys = [key_name(item.key) for item in items if item.type == "Property" and item.value.type in _MEMBERS]
+        lacks_all = len(keys) == len(items) > 1 and all(key in self._missing for key in keys)
+        return lacks_all and not _FLAGS.search(name)
+
+    def _is_ready(self, node: Node, name: str) -> bool:
+        """Whether a condition is ready for the property to be missing: it asks for what is there only where something
+        has gone wrong, as `answer.error`, `answer.ok ?? true` and `answer.success === false` do."""
+        if _FLAGS.search(name):
+            return True
+        parent = self._uses.parent(node)
+        if parent is not None and parent.type == "LogicalExpression":
+            return getattr(parent.right, "value", None) is True
+        if parent is None or parent.type != "BinaryExpression" or parent.operator not in _EQUALITY:
+            return False
+        return any(
+            is_nothing(side) or (side.type == "Literal" and (side.value is False or _FLAGS.search(str(side.value))))
+            for side in (parent.left, parent.right)
+        )
+
+    def _is_asked_for(self, comparison: Node, name: str) -> bool:
+        """Whether a callback keeps or drops items by comparing a property with a literal: `items.filter((item) =>
+        item.kind === 'lamp')`."""
+        literal = next((side for side in (comparison.left, comparison.right) if side.type == "Literal"), None)
+        value = None if literal is None else literal.value
+        if not isinstance(value, str | int) or isinstance(value, bool) or _FLAGS.search(f"{name} {value}"):
+            return False
+        node = comparison
+        while (parent := self._uses.parent(node)) is not None and parent.type == "LogicalExpression":
+            if parent.operator != "&&":
+                return False
+            node = parent
+        if parent is not None and parent.type == "ReturnStatement":
+            node = self._uses.parent(parent) or parent
+            parent = self._uses.parent(node)
+        return parent is not None and self._is_condition(parent, node)
 
     def _is_condition(self, function: Node, node: Node) -> bool:
         """Whether `node` is all that a callback asks of an item: `items.filter((item) => item.active)`."""
-        call = self._parents.get(id(function))
+        call = self._uses.parent(function)
         return (
             function.type in FUNCTIONS
             and function.body is node
@@ -159,3 +308,27 @@ class MisreadSearch:
             and call.callee.type == "MemberExpression"
             and member_name(call.callee) in _PREDICATES
         )
+
+
+def _paging_advice(owner: str, name: str, answer: dict[str, object], *, once: bool) -> Advice | None:
+    """The advice for a name that asks whether there is another page, of an answer that says so under another one."""
+    key = _more_key(answer, once=once) if _PAGING.search(name) else None
+    member = None if key is None else member_text(owner, key)
+    return Advice(f" Whether there is more is said by `{member}`.", key) if member else None
+
+
+def _more_key(answer: dict[str, object], *, once: bool) -> str | None:
+    """The property by which an answer says that there is another page; `once`: it is the only answer of its tool."""
+    lists = [cast("list[object]", value) for value in islice(answer.values(), _MAX_KEYS) if isinstance(value, list)]
+    items = len(lists[0]) if once and len(lists) == 1 else 0
+    page = answer.get("page")
+    for key in islice(answer, _MAX_KEYS):
+        value = answer[key]
+        number = value if isinstance(value, int) and not isinstance(value, bool) else None
+        if _MORE.search(key) and (value is True or (isinstance(value, str) and value)):
+            return key
+        if number is not None and _PAGES.search(key) and number > (page if isinstance(page, int) else 1):
+            return key
+        if number is not None and _TOTAL.search(key) and 0 < items < number:
+            return key
+    return None

@@ -16,6 +16,7 @@ from codecall.sandbox.agentscript.diagnosis.causes import missing_fields
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, with_dataflow
 from codecall.sandbox.agentscript.diagnosis.misread import Declares, MisreadSearch, suspects
+from codecall.sandbox.agentscript.diagnosis.remedies import is_certain
 from codecall.sandbox.agentscript.diagnosis.report import NO_VALUE, Ending
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
@@ -24,8 +25,9 @@ from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, PREFIX_LENGTH, 
 
 _NOTHING: Final = "Nothing was returned: "
 
-_CERTAIN: Final = (" Did you mean", " The list is", " It is a list", " The content stays")
-"""How suggestions begin that leave no doubt that a property was meant to have a value."""
+_SORTS_NOTHING: Final = (
+    "gives true or false, which does not sort: for numbers write `a.n - b.n`, for texts `a.name < b.name ? -1 : 1`."
+)
 
 _NO_JSON: Final = {
     "function": "the value of the script is a function; call it, and return what it gives.",
@@ -49,7 +51,13 @@ _MAX_CHAIN: Final = 8
 
 
 def misread_properties(
-    program: InstrumentedScript, calls: CallHistory, ending: Ending, room_ms: float, declares: Declares
+    program: InstrumentedScript,
+    calls: CallHistory,
+    ending: Ending,
+    room_ms: float,
+    declares: Declares,
+    *,
+    shows_undefined: bool,
 ) -> list[str]:
     """The warnings about properties that the script reads and no answer has.
 
@@ -59,15 +67,18 @@ def misread_properties(
         ending: How it ended.
         room_ms: Milliseconds of its own time that it has left.
         declares: What the tools say of their answers.
+        shows_undefined: Whether a text in its value has the word `undefined`.
     """
-    if not (names := suspects(program, calls)):
+    if not (names := suspects(program, calls, shows_undefined=shows_undefined)):
         return []
 
     def find(dataflow: DataFlow | None) -> list[str]:
         if dataflow is None:
             return []
         search = _Search(program, dataflow, calls)
-        return search.misread(MisreadSearch(dataflow, search.context, calls, ending.missing, declares), names)
+        reads = MisreadSearch(dataflow, search.context, calls, ending.missing, declares)
+        found = reads.find(names, room_ms, shows_undefined=shows_undefined)
+        return [search.missing_text(node, fields) for node, fields in found]
 
     return with_dataflow(program.script, room_ms, find, fallback=[])
 
@@ -91,9 +102,9 @@ def nothing_returned(program: InstrumentedScript, calls: CallHistory, ending: En
         )
 
     warnings = [
-        f"The callback of `.{site.method}()` on line {program.lines.line(site.start)} returns nothing: with braces it "
-        "needs a `return`."
-        for site in program.ending.silent_callbacks[:MAX_WARNED_CALLS]
+        f"The callback of `.{site.method}()` on line {program.lines.line(site.start)} "
+        f"{_SORTS_NOTHING if site.compares else 'returns nothing: with braces it needs a `return`.'}"
+        for site in program.ending.mistaken_callbacks[:MAX_WARNED_CALLS]
     ]
     if ending.kind in NO_VALUE:
         reason = _without_search(program, calls, ending)
@@ -138,10 +149,6 @@ class _Search:
         }
         self.context = FailureContext(dataflow, None, calls, offsets)
 
-    def misread(self, search: MisreadSearch, names: frozenset[str]) -> list[str]:
-        """The warnings about reads of these names."""
-        return [self._missing_text(node, fields) for node, fields in search.find(names)]
-
     def missing_value(self) -> str | None:
         """Why the script has no value."""
         values = self._values_of_script()
@@ -175,8 +182,8 @@ class _Search:
                 fields = missing_fields(self.context, node.value, "")
                 if fields is None or fields["nothing"] != "undefined":
                     continue
-                if fields["use"].startswith(_CERTAIN) or "`JSON.parse` it" in fields["shape"]:
-                    return self._missing_text(node.value, fields)
+                if is_certain(fields["use"]) or "`JSON.parse` it" in fields["shape"]:
+                    return self.missing_text(node.value, fields)
         return None
 
     def _values_of_script(self) -> list[Node]:
@@ -209,7 +216,7 @@ class _Search:
             value = value.argument if value.type == "AwaitExpression" else value.expression
         for part in _chain(value):
             if (fields := missing_fields(self.context, part, "")) is not None and fields["nothing"] == "undefined":
-                return self._missing_text(part, fields)
+                return self.missing_text(part, fields)
         if value.type == "CallExpression" and getattr(value.callee, "name", None) == "getTool":
             return f"{self._named(value)} is undefined: the script may call no tool of that name."
         if value.type == "CallExpression" and depth < 3:
@@ -252,7 +259,8 @@ class _Search:
         elif node.type == "Identifier":
             yield from (value for value in self._dataflow.values_of(node) if value.type in FUNCTIONS)
 
-    def _missing_text(self, node: Node, fields: HintFields) -> str:
+    def missing_text(self, node: Node, fields: HintFields) -> str:
+        """What is undefined, what the tool returned, and what to write."""
         return f"{self._named(node)} is undefined: {fields['tool']} returned {fields['shape']}.{fields['use']}"
 
     def _named(self, node: Node) -> str:

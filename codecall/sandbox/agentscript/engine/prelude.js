@@ -269,6 +269,9 @@
         setDelete(open, value);
       }
     }
+    const loseProperties = (value, kind, method) => {
+      if (ownKeys(value).length > 0) lose(`a ${kind} with properties, which are not in it: write \`.${method}(…)\``);
+    };
     function compound(value, depth) {
       const space = weakGet(namespaceNames, value);
       if (space !== undefined) {
@@ -282,6 +285,7 @@
       }
       if (isArray(value)) {
         if (!strict && leaving && isNumbers(value)) return share(value);
+        if (value.length === 0 && ownKeys(value).length > 1) lose('an array without items, but with properties: begin with `{}`');
         return list(value.length, (index) => value[index], depth);
       }
       switch (kindOf(value)) {
@@ -312,18 +316,29 @@
             else if (name !== undefined) append(keys, name);
             if (name !== undefined) mapSet(entries, name, item);
           });
+          loseProperties(value, 'Map', 'set');
           if (objects || alike) lose(`a Map with keys that are ${objects ? 'objects' : 'the same as texts'}`);
           return object(keys, (key) => mapGet(entries, key), depth);
         }
         case 'Set': {
           const items = [];
           setForEach(value, (item) => append(items, item));
+          loseProperties(value, 'Set', 'add');
           return list(items.length, (index) => items[index], depth);
         }
         case 'Promise':
           append(pending, value);
           return `[${promiseOf(value)}: not awaited]`;
         case 'Binary': return `[Binary ${byteLength(value)} bytes]`;
+        case 'Boxed': return encode(unboxed(value), depth);
+        case 'Iterator': {
+          if (!leaving) return '[an iterator: write [...x] for its values]';
+          const items = itemsOf(value);
+          return list(items.length, (index) => items[index], depth);
+        }
+        case 'AsyncGenerator':
+          lose('an async generator: collect its values with `for await (const x of it) list.push(x)`');
+          return leaving ? DROP : '[an async generator]';
         default: {
           const keys = ownKeys(value);
           const visible = [];
@@ -343,6 +358,8 @@
     ['Promise', Promise.prototype, () => {}], ['Error', Error.prototype, () => {}],
     ['Date', Date.prototype, dateTime], ['Map', Map.prototype, mapSize], ['Set', Set.prototype, setSize],
     ['RegExp', RegExp.prototype, regExpSource],
+    ['Boxed', Number.prototype, uncurry(Number.prototype.valueOf)], ['Boxed', Boolean.prototype, uncurry(Boolean.prototype.valueOf)],
+    ['Boxed', String.prototype, uncurry(String.prototype.valueOf)],
     ['Binary', getPrototypeOf(Uint8Array.prototype), byteLengthOf], ['Binary', ArrayBuffer.prototype, bufferByteLength],
   ];
   function kindOf(value) {
@@ -355,7 +372,34 @@
         return kinds[index][0];
       } catch { /* inherits from it without being one */ }
     }
-    return 'Object';
+    if (nextOf(value) !== undefined) return 'Iterator';
+    return getPrototypeOf(prototype) === hidden['%AsyncGeneratorPrototype%'] ? 'AsyncGenerator' : 'Object';
+  }
+  // The primitive in an object that `new Number(x)` and its kin make.
+  function unboxed(value) {
+    for (let index = 0; index < kinds.length; index++) {
+      if (kinds[index][0] === 'Boxed' && chainHas(value, kinds[index][1])) return kinds[index][2](value);
+    }
+  }
+  // The built-in `next` of an iterator that the language made: what a script calls an iterator is an object like any other.
+  function nextOf(value) {
+    const prototype = getPrototypeOf(value);
+    if (prototype === null || prototype === plain) return undefined;
+    const ofFunction = getPrototypeOf(prototype);  // a generator inherits from an object that its function has for this
+    return mapGet(nexts, ofFunction === hidden['%GeneratorPrototype%'] ? ofFunction : prototype);
+  }
+  // The values of an iterator, which gives them once: the same list for every place of it in what leaves.
+  const iterated = new GlobalWeakMap();
+  function itemsOf(value) {
+    const known = weakGet(iterated, value);
+    if (known !== undefined) return known;
+    const next = nextOf(value), items = [];
+    for (let turn = next(value); !turn.done; turn = next(value)) {
+      append(items, turn.value);
+      if ((items.length & 1023) === 0) tick(stepsSoFar());
+    }
+    weakSet(iterated, value, items);
+    return items;
   }
   const plain = Object.prototype, functionPrototype = getPrototypeOf(plain.toString);
   const errorPrototype = Error.prototype, promisePrototype = Promise.prototype;
@@ -470,7 +514,7 @@
         throw new GlobalTypeError(`The input of ${functionName}('${name}', …) contains a promise; await it first`);
       }
       if (typeof data !== 'object' || data === null || isArray(data)) {
-        throw new GlobalTypeError(`${functionName}('${name}', …) needs an object as input, got a ${kindOf(input)}`);
+        throw new GlobalTypeError(`${functionName}('${name}', …) needs an object as input, got ${kindOf(input) === 'Iterator' ? 'an iterator' : `a ${kindOf(input)}`}`);
       }
       const lost = work.lost('it');
       if (lost !== '') throw new GlobalTypeError(`The input of ${functionName}('${name}', …) has what JSON cannot hold: ${lost}`);
@@ -688,7 +732,7 @@
       case 'Set': { const copy = remember(new GlobalSet()); setForEach(value, (item) => setAdd(copy, clone(item, seen))); return copy; }
       case 'Error': { const copy = remember(new GlobalError(ownText(value, 'message'))); put(copy, 'name', ownText(value, 'name')); return copy; }
       case 'Promise': return throwUnawaited(value, 'it was cloned');
-      case 'Binary': case 'RegExp': throw new GlobalTypeError('This kind of object cannot be cloned');
+      case 'Binary': case 'Boxed': case 'RegExp': case 'Iterator': case 'AsyncGenerator': throw new GlobalTypeError('This kind of object cannot be cloned');
       default: {
         const copy = remember({});
         const keys = ownKeys(value);
@@ -735,6 +779,7 @@
       if (work.pending.length === 0) {
         work.checkShared();
         const lost = work.lost('the result');
+        if (sortedAsTexts) append(work.notes, 'Numbers were sorted as texts, such as 10 before 9: write `.sort((a, b) => a - b)`');
         if (lost !== '') append(work.notes, `JSON has no form for what is null, or left out, in the result: ${lost}`);
         reportSteps();
         $finish(data === DROP ? 'null' : stringify(data), stringify({ __proto__: null, notes: work.notes, kind: typeof value, raced, ...work.gaps() }));
@@ -759,6 +804,7 @@
       return copy;
     }
     const kind = kindOf(value);
+    if (kind === 'Iterator') return resolved(itemsOf(value), seen);
     if (kind === 'Map' || kind === 'Set') {
       const copy = kind === 'Map' ? new GlobalMap() : new GlobalSet();
       mapSet(seen, value, copy);
@@ -813,6 +859,11 @@
     '%StringIteratorPrototype%': getPrototypeOf(''[iterator]()),
     '%RegExpStringIteratorPrototype%': getPrototypeOf(''.matchAll(/a/g)),
   };
+  const nexts = new GlobalMap();
+  for (const kind of ['ArrayIterator', 'MapIterator', 'SetIterator', 'StringIterator', 'RegExpStringIterator', 'Generator']) {
+    const prototype = hidden[`%${kind}Prototype%`];
+    mapSet(nexts, prototype, uncurry(prototype.next));
+  }
   // Deletes the keys with these names; `@@iterator` is the symbol.
   const GlobalSymbol = Symbol;
   function remove(object, names) {
@@ -906,6 +957,17 @@
     for (let index = 0; index < list.length; index++) action(list[index]);
   }
 
+  let sortedAsTexts = false;
+  function isMissorted(numbers) {
+    let missorted = false;
+    for (let index = 1; index < numbers.length; index++) {
+      if ((index & 1023) === 0) tick(stepsSoFar());
+      if (typeof numbers[index] !== 'number') return false;
+      if (numbers[index] < numbers[index - 1]) missorted = true;
+    }
+    return missorted;
+  }
+
   function replaceBuiltIns() {
     // Handlers of rejections are like `catch`: a limit passes through. `await` does not come this way; catch clauses
     // are counted in the source.
@@ -957,6 +1019,17 @@
         }, space);
       },
     }.stringify));
+    // Without a function numbers are sorted as texts, 10 before 9.
+    each(['sort', 'toSorted'], (name) => {
+      const native = Array.prototype[name];
+      install(Array.prototype, name, freeze({
+        [name](compare) {
+          const list = apply(native, this, [compare]);
+          if (compare === undefined && isArray(list) && !sortedAsTexts && typeof list[0] === 'number') sortedAsTexts = isMissorted(list);
+          return list;
+        },
+      }[name]));
+    });
     // Functions that take the properties of an object would find none in a promise.
     each(['entries', 'getOwnPropertyNames', 'keys', 'values'], (name) => {
       const native = Object[name];

@@ -18,6 +18,7 @@ import msgspec
 from codecall.sandbox.agentscript.checked import Position
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, CallWarnings
 from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, nothing_returned
+from codecall.sandbox.agentscript.diagnosis.remedies import declares
 from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.engine.bytecode import defer_collection, load
 from codecall.sandbox.agentscript.engine.console import Console
@@ -278,22 +279,19 @@ class Realm:
             warnings = [*ending.notes, *self._call_warnings().at_end(ending.raced)]
             self._raced = frozenset(ending.raced)
             program = self._program
-            if program is not None and (ending.lacks_values or program.ending.silent_callbacks):
+            if program is not None and (ending.lacks_values or program.ending.mistaken_callbacks):
                 warnings += nothing_returned(program, self._calls, ending, self._room_ms)
-            if program is not None and any(self._calls.unseen.values()):
-                misread = misread_properties(program, self._calls, ending, self._room_ms, self._declares)
+            if program is not None:
+                shows_undefined = "undefined" in value
+                misread = misread_properties(
+                    program, self._calls, ending, self._room_ms, self._declares, shows_undefined=shows_undefined
+                )
                 told = "".join(warnings)
                 warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in told]
             self._end(ScriptOutcome(value=value, warnings=warnings))
 
     def _declares(self, tool: str, name: str) -> bool:
-        """Whether the schema of a tool's answers names a property."""
-        described = self.ask(tool, "tool", "")
-        return (
-            described is not None
-            and f'"{name}":'
-            in msgspec.json.encode(cast("dict[str, object]", _decode_json(described)).get("outputSchema")).decode()
-        )
+        return declares(self.ask(tool, "tool", ""), name)
 
     def _host_fail(self, report: str) -> None:
         error = _decode_json(report, type=ThrownError)

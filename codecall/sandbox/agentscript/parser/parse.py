@@ -17,7 +17,7 @@ from codecall.sandbox.agentscript.foreign_words import line_hint, message_hint
 from codecall.sandbox.agentscript.parser.esprima import Node, NotParseable, QuickParser, parse_program
 from codecall.sandbox.agentscript.parser.tokens import UnsafeText
 from codecall.sandbox.agentscript.parser.unicode import BIDI, SEPARATOR, SURROGATE, code_point
-from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_SCRIPT_BYTES, SOURCE
+from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, SOURCE, TOO_LONG, excess_offset
 
 PREFIX: Final = "async()=>{"
 PREFIX_LENGTH: Final = len(PREFIX)
@@ -40,17 +40,15 @@ _TEXTS = re.compile(r"""(?P<quote>["'`])(?:(?!(?P=quote))[^\\\n]|\\.)*+(?P=quote
 
 def prescan(script: str) -> list[Violation]:
     """What is wrong with the text of `script`, in no order; empty for nearly every script. Linear time."""
-    if len(script) > MAX_SCRIPT_BYTES:
-        return [_too_long(script, offset=MAX_SCRIPT_BYTES)]
+    if (offset := excess_offset(script)) is not None:
+        row = SOURCE["script length"]
+        return [Violation(offset, row.kind, TOO_LONG, row.instead)]
     plain = script.isascii()
     if not plain:
         unpaired = SURROGATE.search(script)
         if unpaired is not None:
             what = f"the unpaired surrogate {code_point(unpaired[0])}"
             return [source_violation("unpaired surrogate", unpaired.start(), what)]
-        encoded = script.encode()
-        if len(encoded) > MAX_SCRIPT_BYTES:
-            return [_too_long(script, offset=len(encoded[:MAX_SCRIPT_BYTES].decode(errors="ignore")))]
 
     violations: list[Violation] = []
     if "\0" in script:
@@ -119,10 +117,6 @@ def _long_lines(script: str) -> Iterator[Violation]:
         if line.end() - line.start() > MAX_LINE_LENGTH:
             place = line.start() + MAX_LINE_LENGTH
             yield source_violation("line length", place, f"a line longer than {MAX_LINE_LENGTH} characters")
-
-
-def _too_long(script: str, *, offset: int) -> Violation:
-    return source_violation("script length", min(offset, len(script)), f"more than {MAX_SCRIPT_BYTES} bytes")
 
 
 def _syntax_error(script: str, offset: int, message: str) -> Violation:

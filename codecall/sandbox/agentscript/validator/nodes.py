@@ -14,7 +14,7 @@ from codecall.sandbox.agentscript.checked import (
     CatchSite,
     FunctionSite,
     LoopSite,
-    SilentCallback,
+    MistakenCallback,
     Violation,
 )
 from codecall.sandbox.agentscript.parser.esprima import Node
@@ -74,6 +74,8 @@ _ASKS_CALLBACK: Final = frozenset(
 )
 """Methods of lists that are of no use without the values of their callback."""
 
+_SORTS: Final = frozenset({"sort", "toSorted"})
+_ORDERS: Final = frozenset({"<", ">", "<=", ">="})
 NEVER_WAITS: Final = frozenset({"forEach", "filter", "find", "findIndex", "findLast", "findLastIndex", "some", "every"})
 """Methods that take the promise of an `async` callback for nothing, or for true. (`sort` and `reduce` fail on one.)"""
 
@@ -150,7 +152,10 @@ def _call(walk: Walk, node: Node, scope: Scope) -> None:
             walk.async_callbacks.append(AsyncCallback(text, start - PREFIX_LENGTH, end - PREFIX_LENGTH))
         callback: Node | None = arguments[0] if text in _ASKS_CALLBACK and arguments else None
         if text is not None and callback is not None and _is_silent(walk, callback):
-            walk.silent_callbacks.append(SilentCallback(text, callback.range[0] - PREFIX_LENGTH))
+            walk.mistaken_callbacks.append(MistakenCallback(text, callback.range[0] - PREFIX_LENGTH))
+        body: Node = getattr(first, "body", None)
+        if text in _SORTS and getattr(body, "operator", None) in _ORDERS:
+            walk.mistaken_callbacks.append(MistakenCallback(str(text), first.range[0] - PREFIX_LENGTH, compares=True))
     for argument in arguments:
         if argument is not None and argument.type == "AssignmentExpression" and argument.left.type == "Identifier":
             walk.owners.keywords[argument.left.range[0] - PREFIX_LENGTH] = dotted_path(callee) or "tool"

@@ -17,7 +17,7 @@ from codecall.sandbox.agentscript.checked import (
     DataSite,
     FunctionSite,
     LoopSite,
-    SilentCallback,
+    MistakenCallback,
     Violation,
 )
 from codecall.sandbox.agentscript.parser.esprima import Node
@@ -67,7 +67,7 @@ class Walk:
         self.functions: list[FunctionSite] = []
         self.catches: list[CatchSite] = []
         self.data_sites: list[DataSite] = []
-        self.silent_callbacks: list[SilentCallback] = []
+        self.mistaken_callbacks: list[MistakenCallback] = []
         self.async_callbacks: list[AsyncCallback] = []
         self.reads: dict[str, None] = {}
         """Names of properties that are read."""

@@ -124,6 +124,42 @@ async def test_what_would_be_lost_is_not_left_out(script: str, hint: str, enclav
     assert (await fails(enclave, f"{ROW} {script}"))["hint"] == hint
 
 
+SECOND_TURN = "so that `g` is undefined from its second turn on: end the callback with `return g;`."
+
+
+@pytest.mark.parametrize(
+    ("script", "hint"),
+    [
+        ("return rows2.reduce((g, r) => { (g[r.d] ??= []).push(r.n); }, {})", SECOND_TURN),
+        ("return rows2.reduce(function (g, r) { g.n += 1; }, { n: 0 })", SECOND_TURN),
+        ("const add = (g) => { g.n = 1; }; add(undefined)", "`g` is undefined: begin with `{ n: 0 }`"),
+        ("return rows2.reduce((g, r) => { x.push(r); }, {})", "`x` is undefined: begin with `[]`"),
+        (
+            "return new Set([1]).map((y) => y)",
+            "`new Set([1])` is a Set and has no `map()`: write `[...new Set([1])].map(…)`.",
+        ),
+        ("const m = new Map(); return m.sort()", "write `[...m].sort(…)`, whose items are `[key, value]`."),
+        (
+            "const m = new Map(); return m.values().map((y) => y)",
+            "`m.values()` is an iterator and has no `map()`: write `[...m",
+        ),
+        (
+            "const v = [1].entries(); return v.filter((y) => y)",
+            "`v` is an iterator and has no `filter()`: write `[...v]",
+        ),
+        (
+            "function* f() { yield 1 } return f().map((y) => y)",
+            "`f()` is an iterator and has no `map()`: write `[...f()]",
+        ),
+        ("const m = Map.groupBy(rows, (r) => r.d); return m.map((y) => y)", "`m` is a Map and has no `map()`"),
+        ("const o = { a: 1 }; return await Promise.all(o)", "`Promise.all` takes a list: `const [a, b] = await"),
+        ("return await Promise.allSettled({ a: 1 })", "`Promise.allSettled` takes a list: `const [a, b] = await"),
+    ],
+)
+async def test_what_the_script_made_is_named_as_what_it_is(script: str, hint: str, enclave: Enclave) -> None:
+    assert hint in (await fails(enclave, f"{ROW} const rows2 = [...rows, ...rows]; {script}"))["hint"]
+
+
 def test_causes_are_named_once() -> None:
     assert len({row.name for row in HINT_RULES}) == len(HINT_RULES)
 

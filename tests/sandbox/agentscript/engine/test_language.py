@@ -412,3 +412,89 @@ async def test_keys_of_a_map_that_json_cannot_hold_are_told(
     refused = await enclave.execute(f"await callTool('echo', {{ m: new Map({entries}) }})", tool_handler=answer)
     assert refused.error is not None
     assert f"has what JSON cannot hold: m is a Map with keys that are {why}" in refused.error.message
+
+
+ITERATORS = [
+    ("return new Map([['a', 1], ['b', 2]]).keys()", ["a", "b"]),
+    ("return { e: new Map([['a', 1]]).entries() }", {"e": [["a", 1]]}),
+    ("return new Set([3]).values()", [3]),
+    ("return [[7, 8].entries(), 'ab'[Symbol.iterator]()]", [[[0, 7], [1, 8]], ["a", "b"]]),
+    ("function* g() { yield 1; yield* [2, undefined]; return 9 } return g()", [1, 2, None]),
+    (
+        "const v = new Map([['a', callTool('echo', { n: 1 })]]).values(); return { v, w: v }",
+        {"v": [{"n": 1}], "w": [{"n": 1}]},
+    ),
+    ("const v = [1, 2, 3].values(); v.next(); return v", [2, 3]),
+    (
+        "const m = new Map([['a', 1]]); return await callTool('echo', { rows: [{ keys: m.keys() }] })",
+        {"rows": [{"keys": ["a"]}]},
+    ),
+    ("return [new Number(5), new Boolean(false), new String('ab')]", [5, False, "ab"]),
+]
+
+
+@pytest.mark.parametrize(("script", "value"), ITERATORS, ids=[script[:60] for script, _ in ITERATORS])
+async def test_an_iterator_leaves_a_script_as_the_list_of_its_values(
+    enclave: Enclave, script: str, value: object
+) -> None:
+    result = await enclave.execute(script, tool_handler=answer)
+    assert (result.error, result.value, result.warnings) == (None, value, ())
+
+
+async def test_printing_an_iterator_takes_nothing_from_it(enclave: Enclave) -> None:
+    result = await enclave.execute("const v = new Map([['a', 1]]).values(); console.log(v); return [...v]")
+    assert (result.value, result.logs) == ([1], ('"[an iterator: write [...x] for its values]"',))
+
+
+LOST = [
+    ("(async function* () { yield 1; })()", "an async generator: collect its values with `for await"),
+    ("Object.assign([], { total: 1 })", "an array without items, but with properties: begin with `{}`"),
+    ("Object.assign(new Map([['a', 1]]), { b: 2 })", "a Map with properties, which are not in it: write `.set(…)`"),
+    ("Object.assign(new Set(), { b: 2 })", "a Set with properties, which are not in it: write `.add(…)`"),
+]
+
+
+@pytest.mark.parametrize(("value", "why"), LOST, ids=[value for value, _ in LOST])
+async def test_what_a_value_loses_on_its_way_out_is_told(enclave: Enclave, value: str, why: str) -> None:
+    result = await enclave.execute(f"return {{ rows: {value} }}", tool_handler=answer)
+    assert len(result.warnings) == 1
+    assert f"in the result: rows is {why}" in result.warnings[0]
+    refused = await enclave.execute(f"await callTool('echo', {{ rows: {value} }})", tool_handler=answer)
+    assert refused.error is not None
+    assert f"has what JSON cannot hold: rows is {why}" in refused.error.message
+
+
+async def test_the_groups_of_a_match_are_no_loss(enclave: Enclave) -> None:
+    result = await enclave.execute("return 'a1'.matchAll(/(?<digit>\\d)/g)")
+    assert (result.value, result.warnings) == ([["1", "1"]], ())
+
+
+SORTED = [
+    ("return [3, 10, 9].sort()", "Numbers were sorted as texts"),
+    ("return [3, 10, 9].toSorted()[0]", "Numbers were sorted as texts"),
+    ("return [3, 10, 9].sort((a, b) => a > b)", "`.sort()` on line 1 gives true or false, which does not sort"),
+    ("return [3, 10, 9].toSorted((a, b) => b < a)", "`.toSorted()` on line 1 gives true or false"),
+]
+
+
+@pytest.mark.parametrize(("script", "warning"), SORTED)
+async def test_what_does_not_sort_is_told(enclave: Enclave, script: str, warning: str) -> None:
+    result = await enclave.execute(script)
+    assert len(result.warnings) == 1
+    assert warning in result.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "return [1, 3, 2].sort()",
+        "return ['b', 'a', '10', '9'].sort()",
+        "return [10, 'a', 9].sort()",
+        "return [3, 10, 9].sort((a, b) => a - b)",
+        "return ['b', 'a'].sort((a, b) => (a > b ? 1 : -1))",
+        "return [3, 10].sort((a, b) => (a > b) - (a < b))",
+        "return [].sort()",
+    ],
+)
+async def test_what_sorts_is_not_warned_of(enclave: Enclave, script: str) -> None:
+    assert (await enclave.execute(script)).warnings == ()

@@ -1,0 +1,259 @@
+"""What a script does with the values of its calls besides reading the property in question: whether it has another way
+to their data, or is prepared for the property to be missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from codecall.sandbox.agentscript.diagnosis.dataflow import CallOrigin, DataFlow, Step, ValuePath
+from codecall.sandbox.agentscript.diagnosis.remedies import may_have
+from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS
+from codecall.sandbox.agentscript.parser.esprima import Node
+from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, children, key_name, member_name
+
+MAX_LOOKED_AT: Final = 400
+"""Expressions of one script that are followed to the call they come from."""
+
+_MAX_SPOTS: Final = 100
+"""Places of one variable that are looked at."""
+
+_VALUES: Final = frozenset({"Identifier", "MemberExpression"})
+_TRANSPARENT: Final = frozenset({"ChainExpression", "AwaitExpression"})
+_NO_USE: Final = frozenset(
+    {"ExpressionStatement", "ArrayPattern", "ObjectPattern", "RestElement", "VariableDeclarator"}
+    | {"LabeledStatement", "BreakStatement", "ContinueStatement"}
+)
+"""What a name stands in without its value being used, or where it becomes the value of a variable, which is looked at
+in its place."""
+_OUTPUTS: Final = frozenset({"console", "JSON", "String"})
+"""Callees, or what stands before their dot, that show a value, and take nothing out of it."""
+
+Place: TypeAlias = tuple[int, ValuePath]
+"""A value in the answers of a call: the call's identity, and the path, with `Step.EACH` for every step to an item."""
+
+
+class AnswerUses:
+    """The uses of answers in one script.
+
+    Args:
+        dataflow: The script.
+    """
+
+    def __init__(self, dataflow: DataFlow) -> None:
+        self._dataflow = dataflow
+        self._parents = {id(child): node for node in dataflow.nodes for child in children(node)}
+        self._budget = MAX_LOOKED_AT
+        self._of_nodes: dict[int, frozenset[Place]] = {}
+        self._of_variables: dict[object, frozenset[Place]] = {}
+        self._taken_apart: dict[tuple[frozenset[Place], str], bool] = {}
+        self._tested: dict[tuple[frozenset[Place], str], bool] = {}
+        self._members: dict[object, list[Node]] = {}
+        """Member expressions by the name that they read; those of computed ones by None."""
+        self._identifiers: dict[str, list[Node]] = {}
+        for node in dataflow.nodes:
+            if node.type == "MemberExpression":
+                self._members.setdefault(member_name(node), []).append(node)
+            elif node.type == "Identifier":
+                self._identifiers.setdefault(node.name, []).append(node)
+
+    def parent(self, node: Node) -> Node | None:
+        """The node that an expression is part of, without `?.` and `await`."""
+        return self._context(node)[1]
+
+    def _context(self, node: Node) -> tuple[Node, Node | None]:
+        """The outermost expression with the value of this one, and the node that it is part of."""
+        while (parent := self._parents.get(id(node))) is not None and parent.type in _TRANSPARENT:
+            node = parent
+        return node, parent
+
+    # The values of answers
+
+    def owners_of(self, read: Node) -> frozenset[Place]:
+        """What the property that `read` reads is taken from."""
+        return frozenset((call, path[:-1]) for call, path in self._places(read) if path)
+
+    def _places(self, node: Node) -> frozenset[Place]:
+        """The values of answers that an expression may be; none once enough of them were looked at."""
+        if id(node) not in self._of_nodes:
+            self._budget -= 1
+            if self._budget < 0:
+                return frozenset()
+            variable = self._dataflow.variable(node) if node.type == "Identifier" else id(node)
+            if variable not in self._of_variables:
+                self._of_variables[variable] = frozenset(map(_place, self._dataflow.origins(node)))
+            self._of_nodes[id(node)] = self._of_variables[variable]
+        return self._of_nodes[id(node)]
+
+    # Other ways to them
+
+    def may_read(self, owners: frozenset[Place], key: str) -> bool:
+        """Whether the script reads a property of that name of one of these values, or gives one of them to what may:
+        to a function, to `??`, to `...`. True, too, where there is too much to look at."""
+        known = owners, key
+        if known not in self._taken_apart:
+            found = any(owners & self._places(owner) for owner in self._owners_of_reads(key))
+            found = found or any(owners & self.owners_of(read) for read in self._destructured(key))
+            self._taken_apart[known] = found or self._budget < 0
+        return self._taken_apart[known]
+
+    def _owners_of_reads(self, key: str) -> Iterator[Node]:
+        for name in (key, None):
+            yield from (node.object for node in self._members.get(name, ()))
+        yield from (node for node in self._dataflow.nodes if node.type in _VALUES and self._is_taken_apart(node))
+
+    def _destructured(self, key: str) -> Iterator[Node]:
+        for pattern in self._dataflow.nodes:
+            if pattern.type == "ObjectPattern":
+                plain = [item for item in pattern.properties if item.type == "Property" and not item.computed]
+                yield from (item.value for item in plain if key_name(item.key) == key)
+
+    def _is_taken_apart(self, node: Node) -> bool:
+        """Whether an expression is given to what may find any of its properties, or stands where another is missing."""
+        node, parent = self._context(node)
+        if parent is None:
+            return False
+        match str(parent.type):
+            case "CallExpression" | "NewExpression":
+                return parent.callee is not node and _root_name(parent.callee) not in _OUTPUTS
+            case "LogicalExpression" | "AssignmentPattern" | "ForOfStatement" | "ForInStatement":
+                return parent.right is node
+            case "ConditionalExpression":
+                return parent.test is not node
+            case "VariableDeclarator":
+                return parent.init is node and _has_rest(parent.id)
+            case kind:
+                return kind == "SpreadElement"
+
+    def may_use(self, owners: frozenset[Place], value: object) -> bool:
+        """Whether the script uses one of these values itself, each such as `value`: other than to test it, or to read
+        what it does not have. True, too, where there is too much to look at."""
+        for node in self._dataflow.nodes:
+            if node.type in _VALUES and self._is_used(node, value) and owners & self._places(node):
+                return True
+        return self._budget < 0
+
+    def _is_used(self, node: Node, value: object) -> bool:
+        node, parent = self._context(node)
+        if parent is None:
+            return False
+        kind = str(parent.type)
+        used = kind not in _NO_USE and getattr(parent, "test", None) is not node
+        match kind:
+            case "AssignmentPattern":
+                used = parent.right is node
+            case "AssignmentExpression":
+                used = parent.right is node and parent.left.type == "MemberExpression"
+            case "MemberExpression":
+                name = member_name(parent)
+                built_in = not isinstance(name, str) or name == "length" or may_have(value, name)
+                used = built_in and parent.object is node
+            case "Property":
+                # A key, or a new name: then the variable is looked at in its place.
+                used = parent.value is node and self._parents[id(parent)].type == "ObjectExpression"
+            case "CallExpression" | "NewExpression":
+                used = parent.callee is not node and _root_name(parent.callee) != "console"
+            case "LogicalExpression":
+                used = parent.right is node or parent.operator != "&&"
+            case "UnaryExpression":
+                used = str(parent.operator) not in {"!", "typeof"}
+            case "BinaryExpression":
+                used = not any(map(is_nothing, (parent.left, parent.right)))
+            case _ if kind in FUNCTIONS:
+                used = parent.body is node
+            case _:
+                pass
+        return used
+
+    # What the value of a property is taken for
+
+    def is_tested(self, read: Node, name: str) -> bool:
+        """Whether the script asks anywhere whether the property that `read` reads is there: `if (user.phone) …`.
+        True, too, where there is too much to look at."""
+        owners = self.owners_of(read)
+        if (owners, name) not in self._tested:
+            tests = filter(self._asks, self._members.get(name, ()))
+            found = any(owners & self._places(node.object) for node in tests)
+            self._tested[owners, name] = found or self._budget < 0
+        return self._tested[owners, name]
+
+    def are_tested(self, values: frozenset[Place]) -> bool:
+        """Whether the script asks anywhere whether one of these values is there: `if (!answer) …`. True, too, where
+        there is too much to look at."""
+        nodes = (node for node in self._dataflow.nodes if node.type in _VALUES and self._asks(node))
+        return any(values & self._places(node) for node in nodes) or self._budget < 0
+
+    def _asks(self, node: Node) -> bool:
+        node, parent = self._context(node)
+        if parent is None:
+            return False
+        if parent.type == "LogicalExpression":
+            return parent.left is node and parent.operator == "&&"
+        if parent.type == "BinaryExpression":
+            return any(map(is_nothing, (parent.left, parent.right)))
+        is_not = parent.type == "UnaryExpression" and str(parent.operator) in {"!", "typeof"}
+        return is_not or getattr(parent, "test", None) is node
+
+    def means_list(self, read: Node) -> bool:
+        """Whether the script takes the value of a property for a list."""
+        return any(map(self._stands_for_list, self._spots(read)))
+
+    def _spots(self, read: Node) -> Iterator[Node]:
+        """Where the value of a property stands in the script: where it is read, and where the variable that it is given
+        to is."""
+        yield read
+        parent = self.parent(read)
+        name: Node = read.left if read.type == "AssignmentPattern" else read
+        if parent is not None and parent.type == "VariableDeclarator":
+            name = parent.id
+        if name.type != "Identifier":
+            return
+        variable = self._dataflow.variable(name)
+        for node in self._identifiers.get(name.name, [])[:_MAX_SPOTS]:
+            if node is not name and self._dataflow.variable(node) == variable:
+                yield node
+
+    def _stands_for_list(self, node: Node) -> bool:
+        node, parent = (node, node) if node.type == "AssignmentPattern" else self._context(node)
+        if parent is None:
+            return False
+        kind = str(parent.type)
+        stands = kind == "SpreadElement"
+        match kind:
+            case "AssignmentPattern":
+                stands = str(parent.right.type) == "ArrayExpression"
+            case "LogicalExpression":
+                has_list = parent.right.type == "ArrayExpression"
+                stands = has_list and parent.left is node and parent.operator != "&&"
+            case "ConditionalExpression":
+                stands = parent.consequent is node and parent.alternate.type == "ArrayExpression"
+            case "MemberExpression":
+                stands = parent.object is node and str(member_name(parent)) in LIST_MEMBERS
+            case "CallExpression":
+                stands = self._dataflow.text(parent.callee) == "Array.isArray"
+            case "ForOfStatement":
+                stands = parent.right is node
+            case _:
+                pass
+        return stands
+
+
+def is_nothing(node: Node) -> bool:
+    """Whether an expression is `null` or `undefined`."""
+    return (node.type == "Literal" and node.value is None and node.raw == "null") or (
+        node.type == "Identifier" and node.name == "undefined"
+    )
+
+
+def _place(origin: CallOrigin) -> Place:
+    return id(origin.call), tuple(step if isinstance(step, str) else Step.EACH for step in origin.path)
+
+
+def _has_rest(pattern: Node) -> bool:
+    return pattern.type == "ObjectPattern" and any(item.type != "Property" for item in pattern.properties)
+
+
+def _root_name(callee: Node) -> str | None:
+    while callee.type == "MemberExpression":
+        callee = callee.object
+    return getattr(callee, "name", None)

@@ -1,0 +1,87 @@
+"""Keys that a script asks an answer for with `get`, and that no answer of the tool has: a warning where another key was
+meant, since the default then stands in place of what there is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, Final, cast
+
+from starlark.eval import builtins, methods
+from starlark.eval.collection_methods import d_get
+from starlark.eval.values import Dict, StarlarkList
+from starlark.syntax import ast
+
+from codecall.sandbox.agentscript.diagnosis.remedies import declares
+from codecall.sandbox.agentscript.validator.names import AskHost
+from codecall.sandbox.starlark.failures import calling_offset, keys_in
+from codecall.sandbox.starlark.read import StarlarkProgram, walk
+from codecall.sandbox.starlark.thread import TaskThread
+
+MAX_ANSWERS: Final = 16
+"""Answers in which keys are looked for, the newest."""
+
+MAX_MISSED: Final = 3
+"""Keys that are warned of in one run."""
+
+_MAX_KEYS: Final = 200
+"""Keys of one answer that are remembered."""
+_MAX_KEPT: Final = 50
+"""Missing keys that are kept until the script ends."""
+
+
+class MissedKeys:
+    """The keys that one script has asked its answers for in vain."""
+
+    def __init__(self) -> None:
+        self._answers: dict[int, tuple[str, Dict]] = {}
+        self._keys: dict[str, set[object]] = {}
+        self._missed: dict[tuple[str, str], tuple[int | None, str, str]] = {}
+
+    def add_answer(self, tool: str, answer: object) -> None:
+        """Add what a tool gave."""
+        if isinstance(answer, Dict):
+            while len(self._answers) >= MAX_ANSWERS:
+                del self._answers[next(iter(self._answers))]
+            self._answers[id(answer)] = tool, answer
+            self._keys.setdefault(tool, set()).update(islice(cast("Iterable[object]", answer), _MAX_KEYS))
+
+    def add_read(self, owner: Dict, key: object, default: object) -> None:
+        """Add that a dict was asked for a key that it lacks."""
+        tool, answer = self._answers.get(id(owner), ("", None))
+        if answer is not owner or not isinstance(key, str) or len(self._missed) >= _MAX_KEPT:
+            return
+        found = keys_in(owner, key)
+        wants_list = isinstance(default, StarlarkList) or key.casefold() in tool.casefold()
+        meant = found.near or (found.only_list if wants_list else None)
+        if meant is not None:
+            self._missed.setdefault((tool, key), (calling_offset(), meant, found.text))
+
+    def warnings(self, program: StarlarkProgram, ask: AskHost) -> list[str]:
+        """The warnings about keys that no answer of their tool had, where the script does not name what was meant.
+
+        Args:
+            program: What ran.
+            ask: Asks the host what a tool says of its answers.
+        """
+        missed = {name: row for name, row in self._missed.items() if name[1] not in self._keys.get(name[0], ())}
+        if not missed:
+            return []
+        texts = {node.value for node, _ in walk(program.file.statements) if isinstance(node, ast.StringLiteral)}
+        return [
+            f"The answer of {tool} has no key {json.dumps(key)}"
+            f"{'' if offset is None else f', which line {program.lines.line(offset)} asks for'}. {text}"
+            for (tool, key), (offset, meant, text) in missed.items()
+            if meant not in texts and not declares(ask(tool, "tool", ""), key)
+        ][:MAX_MISSED]
+
+
+def _get(owner: Dict, key: Any, default: Any = None, /) -> Any:
+    thread = builtins.current_thread()
+    if isinstance(thread, TaskThread) and key not in owner:
+        thread.missing_key(owner, key, default)
+    return d_get(owner, key, default)
+
+
+methods.register_dict_method("get", _get)  # pyright: ignore[reportUnknownMemberType]

@@ -1,0 +1,51 @@
+"""The marks of credentials in what a person, or an approver, decides about."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+
+import anyio
+import pytest
+
+from codecall.redaction.clean import ThreadedCleaner
+from codecall.redaction.masking import QuestionMasker
+from tests.work import python_steps
+
+
+def masked(**arguments: object) -> dict[str, object]:
+    return QuestionMasker(environment=False).mask_input(arguments)
+
+
+def test_no_mark_is_one_that_the_input_has_or_begins_with() -> None:
+    note = "masked-credential-1 masked-credential-30 masked-credential-99999999999999"
+    assert masked(note=note, tokens=[], token="abc", password="defg", api_key="abc") == {
+        "note": note,
+        "tokens": [],
+        "token": "masked-credential-2 (3 characters)",
+        "password": "masked-credential-4 (4 characters)",
+        "api_key": "masked-credential-2 (3 characters)",
+    }
+
+
+@pytest.mark.parametrize("decoys", [False, True])
+def test_twice_as_many_credentials_take_twice_as_long(decoys: bool) -> None:
+    def rows(count: int) -> list[object]:
+        notes = [f"masked-credential-{number}" for number in range(count if decoys else 0)]
+        return [*notes, *({"token": f"secret{number}"} for number in range(count))]
+
+    few, many = (python_steps(partial(masked, rows=rows(count))) for count in (1_000, 2_000))
+    assert many < 2.5 * few
+
+
+async def test_whoever_is_cancelled_does_not_wait_for_the_thread() -> None:
+    go_on, cleaner = threading.Event(), ThreadedCleaner()
+    try:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(cleaner.run, partial(go_on.wait, 30))
+                await anyio.sleep(0.01)
+                scope.cancel()
+        assert not go_on.is_set()
+    finally:
+        go_on.set()

@@ -1,0 +1,350 @@
+"""Two collections of scripts of the kinds that models write: right ones, which have no warning, and wrong ones that run
+to their end all the same, which have one."""
+
+from __future__ import annotations
+
+import pytest
+
+from codecall.sandbox.enclave import Enclave
+
+ORDERS = [{"no": number, "status": "open", "total": 9.5, "address": {"city": "Oslo"}} for number in range(1, 4)]
+PAGES = {
+    None: {"items": [{"id": 1}, {"id": 2}], "total": 3, "next_cursor": "2"},
+    "2": {"items": [{"id": 3}], "total": 3},
+}
+
+
+def answer(name: str, arguments: dict[str, object]) -> object:
+    """The tools of these scripts."""
+    page = arguments.get("page", 1)
+    return {
+        "orders_list": {"data": ORDERS, "page": page, "page_count": 2},
+        "orders_get": ORDERS[0],
+        "items_list": PAGES.get(arguments.get("cursor")),  # type: ignore[call-overload]
+        "small_list": {"items": [{"id": 1}], "total": 1},
+        "stock_low": [{"sku": "a", "left": 1}, {"sku": "b", "left": 0}],
+        "sites_list": ["AMS", "BER"],
+        "cancel": "Order 1 was cancelled",
+        "config": '{"zones": ["A"]}',
+        "fx": 1.08,
+        "note": 7,
+        "send": None,
+        "user": {"id": 1, "tags": ["a"], "name": "Ann"},
+        "schema_orders": {"data": ORDERS, "page": page},
+        "schema_user": {"id": 1, "tags": ["a"]},
+        "result": {"success": True, "data": [1]},
+        "fields": {"errors": [], "count": 0},
+        "fail": {"success": True},
+    }[name]
+
+
+PAGE = {
+    "properties": {
+        "data": {"type": "array", "items": {"properties": {"no": {}, "address": {"properties": {"city": {}}}}}},
+        "page": {},
+    }
+}
+USER = {"properties": {"id": {}, "tags": {}, "items": {}, "nick": {}, "has_more": {}, "rate": {}}}
+TOOLS = [
+    *({"name": name} for name in ("orders_list", "orders_get", "items_list", "small_list", "stock_low", "sites_list")),
+    *({"name": name} for name in ("cancel", "config", "fx", "note", "send", "user", "result", "fields")),
+    {"name": "schema_orders", "outputSchema": PAGE},
+    {"name": "schema_user", "outputSchema": USER},
+]
+
+ORDERS_CALL = "const r = await callTool('orders_list', {}); "
+STOCK = "const r = await callTool('stock_low', {}); "
+CANCEL = "const r = await callTool('cancel', {}); "
+SAFE = "const r = await callTool('orders_list', {}, { throwOnError: false }); "
+LOOP = "const all = []; let cursor; for (let i = 0; i < 9; i++) { const p = await callTool('items_list', { cursor }); "
+PER_PAGE = "const all = []; for (let page = 1; page < 9; page++) { const p = await callTool('orders_list', { page }); "
+ALL = "all.push(...p.items); "
+
+NORMALIZE = "const list = (x) => (Array.isArray(x) ? x : x.items || x.orders || x.results || x.data || []); "
+RIGHT = [
+    # Several names of a list
+    ORDERS_CALL + "const list = r.orders || r.items || r.data || []; return list.length",
+    ORDERS_CALL + "return (r.orders ?? r.data).length",
+    ORDERS_CALL + "return (r.orders ? r.orders : r.data).length",
+    ORDERS_CALL + "return (Array.isArray(r.orders) ? r.orders : r.data).length",
+    ORDERS_CALL + "return ('orders' in r ? r.orders : r.data).length",
+    ORDERS_CALL + "const { orders, data } = r; return (orders ?? data).length",
+    ORDERS_CALL + "return [r.orders, r.items, r.data].find(Array.isArray).length",
+    ORDERS_CALL + "const rows = Array.isArray(r) ? r : r.orders ?? r.items ?? r.data ?? []; return rows.length",
+    ORDERS_CALL + "const rows = r.orders ?? Object.values(r).find(Array.isArray) ?? []; return rows.length",
+    ORDERS_CALL + "let rows = r.items || []; for (const k of ['data']) rows = r[k] ?? rows; return rows.length",
+    ORDERS_CALL + "const { data: rows, orders = rows } = r; return orders.length",
+    ORDERS_CALL + "const { items, ...rest } = r; return (items ?? rest.data).length",
+    ORDERS_CALL + "const pick = (x) => x.data; const rows = r.orders ?? pick(r); return rows.length",
+    ORDERS_CALL + "if (r.items) return r.items.length; return r.data.length",
+    "const get = (name) => callTool(name, {}); const a = await get('orders_list'); const b = await get('small_list'); "
+    "return [(a.data ?? []).length, (b.items ?? []).length]",
+    NORMALIZE + ORDERS_CALL + "return list(r).length",
+    ORDERS_CALL
+    + "let rows; if (r.orders) rows = r.orders; else if (r.data) rows = r.data; else rows = r; return rows.length",
+    ORDERS_CALL + "const rows = (r && (r.orders || r.data)) || []; return rows.length",
+    ORDERS_CALL + "const rows = r?.data?.orders ?? r?.data ?? []; return rows.length",
+    "const r = await callTool('user', {}); const u = r.user ?? r.data ?? r; return u.name",
+    "const r = await callTool('user', {}); return [r.data?.name ?? r.name]",
+    # Lists, and what may be one
+    STOCK + "return (Array.isArray(r) ? r : r.items).length",
+    STOCK + "const rows = r.items || r.data || r; return rows.length",
+    STOCK + "const rows = r.items?.length ? r.items : r; return rows.map((x) => x.sku)",
+    STOCK + "if (r.error) return r.error; return r.length",
+    STOCK + "return { n: r.length, items: (r.items ?? []).length }",
+    STOCK + "const { items = r } = r; return items.length",
+    STOCK + "let rows = r.items; if (!rows) rows = r; return rows.length",
+    # Texts, numbers, nothing
+    CANCEL + "return r.message ?? r",
+    CANCEL + "return typeof r === 'string' ? r : r.status",
+    CANCEL + "if (r.error || r.success === false) return 'failed'; return 'done'",
+    CANCEL + "if (r && r.status === 'error') return 'failed'; return 'done'",
+    CANCEL + "const text = r.text || r.content || String(r); return text.trim().length",
+    CANCEL + "return { length: r.length, loud: r.toUpperCase() }",
+    "const r = await callTool('config', {}); "
+    "const d = typeof r === 'string' ? JSON.parse(r) : r; return d.zones.length",
+    "const fx = await callTool('fx', {}); return 100 * (fx.rate ?? fx)",
+    "const fx = await callTool('fx', {}); const rate = typeof fx === 'number' ? fx : fx.rate; return rate.toFixed(1)",
+    "const id = await callTool('note', {}); return `note ${id?.id ?? id}`",
+    "const s = await callTool('sites_list', {}); return s.map((x) => (typeof x === 'string' ? x : x.code))",
+    "const s = await callTool('sites_list', {}); return s.map((x) => x.code ?? x)",
+    "const r = await callTool('send', {}); return r?.error ? 'failed' : 'sent'",
+    "const r = await callTool('send', {}); return r?.on_hand ?? 0",
+    "const r = await callTool('send', {}); if (!r) return 'sent'; return r.success ? 'sent' : 'failed'",
+    "const r = await callTool('send', {}); return r?.success ?? true",
+    "const r = await callTool('send', {}); return r == null || r.success",
+    CANCEL + "return r.success ?? true",
+    "const r = await callTool('send', {}); return r?.status ?? 'none'",
+    "const all = await Promise.all([1, 2].map(() => callTool('cancel', {}))); return all.map((r) => r.message ?? r)",
+    "const all = await Promise.allSettled([callTool('cancel', {})]); return all.map((r) => r.status === 'fulfilled')",
+    "const r = await callTool('note', {}); const id = r.id !== undefined ? r.id : r; return id",
+    "const r = await callTool('fx', {}); return Number.isFinite(r) ? r : r.rate",
+    # Properties that may be missing
+    "const u = await callTool('user', {}); return { name: u.name, note: u.note ?? 'none' }",
+    "const u = await callTool('user', {}); return { id: u.id, nick: u.nick, phone: u.phone }",
+    "const u = await callTool('user', {}); return { phone: u.phone }",
+    "const u = await callTool('user', {}); return { tag: u.tags.find((x) => x === 'b'), mail: u.mail }",
+    "const u = await callTool('user', {}); return { error: u.error, warning: u.warning }",
+    "const u = await callTool('schema_user', {}); return { nick: u.nick, rate: u.rate }",
+    "const u = await callTool('user', {}); return u.mail ? `${u.name} <${u.mail}>` : u.name",
+    "const u = await callTool('user', {}); const l = [u.name]; if (u.phone) l.push(`Phone: ${u.phone}`); return l",
+    "const u = await callTool('user', {}); return u.age !== undefined && u.age * 2 > 30 ? 'old' : 'young'",
+    "const u = await callTool('user', {}); return u.body ?? ''",
+    "const u = await callTool('user', {}); return u.content || 'nothing'",
+    "const u = await callTool('user', {}); return (u.friends ?? []).length",
+    "const u = await callTool('user', {}); return u.deleted_at ? 'gone' : 'there'",
+    "const u = await callTool('user', {}); return u?.profile?.phone ?? null",
+    "const u = await callTool('user', {}); const { role = 'member' } = u; return role",
+    "const u = await callTool('schema_user', {}); return [(u.items ?? []).length, u.nick ?? 'none']",
+    "const u = await callTool('schema_user', {}); const { items = [] } = u; return items.length",
+    "const f = await callTool('fields', {}); return (f.results ?? []).length",
+    ORDERS_CALL + "return r.data.filter((o) => o.error === 'late').length",
+    ORDERS_CALL + "return r.data.filter((o) => o.kind === 'failed').length",
+    ORDERS_CALL + "return r.data.filter((o) => o.status === 'shipped').length",
+    ORDERS_CALL + "return r.data.filter((o) => o.kind === 'a' || o.status === 'open').length",
+    ORDERS_CALL + "return r.data.filter((o) => o.parent && o.parent.id === 3).length",
+    ORDERS_CALL + "return r.data.filter((o) => !o.closed).map((o) => `${o.no}: ${o.note ?? ''}`)",
+    ORDERS_CALL + "return r.data.map((o) => `${o.address?.city ?? 'undefined'}`)",
+    # A result that says whether it succeeded
+    SAFE + "if (!r.success) return { err: r.error.message }; return r.data.data.length",
+    SAFE + "return r.error ? r.error.code : r.data.page",
+    SAFE + "const { success, data, error } = r; return success ? data.page : error.message",
+    SAFE + "return { done: r.success, error: r.error }",
+    SAFE + "return r.success ? (r.data.orders ?? r.data.data).length : 0",
+    "const r = await callTool('cancel', {}, { throwOnError: false }); return r.data.error ? 'failed' : r.data",
+    SAFE + "return r.ok ?? r.success",
+    SAFE + "const d = r.data ?? r; return r.page ?? d.page",
+    "const all = await Promise.all(['a', 'b'].map(() => callTool('fx', {}, { throwOnError: false }))); "
+    "return all.filter((r) => r.success).map((r) => r.data)",
+    "const r = await callTool('result', {}); return r.success ? r.data.length : r.error ?? r.message ?? 'failed'",
+    # Pages
+    LOOP + ALL + "cursor = p.next_cursor; if (!cursor) break; } return all.length",
+    LOOP
+    + "all.push(...p.items); cursor = p.next_cursor ?? p.nextCursor ?? null; if (!cursor) break; } return all.length",
+    LOOP + ALL + "if (all.length >= p.total) break; cursor = p.next_cursor; } return all.length",
+    LOOP
+    + "all.push(...p.items); if (!p.next_cursor && !p.has_more) break; cursor = p.next_cursor; } return all.length",
+    PER_PAGE + "all.push(...p.data); if (p.page >= p.page_count) break; } return all.length",
+    PER_PAGE + "all.push(...p.data); if (!p.has_more && page >= p.page_count) break; } return all.length",
+    PER_PAGE + "all.push(...p.data); if (p.data.length < 3 || page === 2) break; } return all.length",
+    "const p = await callTool('small_list', {}); return { rows: p.items, more: !!p.next_cursor }",
+    "const p = await callTool('small_list', {}); "
+    "const all = [...p.items]; if (p.hasMore) all.push(1); return all.length",
+    "let p = await callTool('items_list', {}); const all = [...p.items]; "
+    "for (let i = 0; i < 9 && p.next_cursor; i++) { "
+    "p = await callTool('items_list', { cursor: p.next_cursor }); all.push(...p.items); } return all.length",
+]
+
+
+@pytest.mark.parametrize("script", RIGHT)
+async def test_a_right_script_has_no_warning(enclave: Enclave, script: str) -> None:
+    result = await enclave.execute(script, tool_handler=answer, tools=TOOLS)
+    assert (result.error, result.warnings) == (None, ())
+
+
+WRONG = [
+    # The list has another name
+    (ORDERS_CALL + "return (r.items ?? []).length", "`r.items`", "The list is `r.data`."),
+    (ORDERS_CALL + "const rows = r.results || []; return rows.length", "`r.results`", "The list is `r.data`."),
+    (ORDERS_CALL + "let n = 0; for (const o of r.items || []) n++; return n", "`r.items`", "The list is `r.data`."),
+    (ORDERS_CALL + "return Array.isArray(r.rows) ? r.rows.length : 0", "`r.rows`", "The list is `r.data`."),
+    (ORDERS_CALL + "const rows = r.rows; return rows?.length ?? 0", "`r.rows`", "The list is `r.data`."),
+    (ORDERS_CALL + "const { records } = r; return (records || []).length", "`records`", "The list is `data`."),
+    (ORDERS_CALL + "return r.orders?.length ?? 0", "`r.orders`", "The list is `r.data`."),
+    (ORDERS_CALL + "console.log(r); return (r.items ?? []).length", "`r.items`", "The list is `r.data`."),
+    ("const { items = [] } = await callTool('orders_list', {}); return items.length", "`items`", "The list is `data`."),
+    (
+        "const { orders = [] } = await callTool('orders_list', {}); return orders.length",
+        "`orders`",
+        "The list is `data`.",
+    ),
+    (
+        "return ((await callTool('orders_list', {})).items ?? []).length",
+        ".items`",
+        "callTool('orders_list', {})).data`.",
+    ),
+    (
+        "const a = await callTool('small_list', {}); const b = await callTool('orders_list', {}); "
+        "return a.items.length + (b.items ?? []).length",
+        "`b.items`",
+        "The list is `b.data`.",
+    ),
+    # The keywords of a schema are no properties
+    (
+        "return ((await callTool('schema_orders', {})).items ?? []).length",
+        ".items`",
+        "callTool('schema_orders', {})).data`.",
+    ),
+    (
+        "const { data } = await callTool('schema_orders', {}); return data.filter((o) => o.type === 'a').length",
+        "`o.type`",
+        "",
+    ),
+    (
+        "const { data } = await callTool('schema_orders', {}); return data.map((o) => `${o.no} ${o.city}`)",
+        "`o.city`",
+        "Did you mean `o.address.city`?",
+    ),
+    # The answer is the list
+    (STOCK + "return (r.items || []).length", "`r.items`", "leave `.items` out"),
+    (STOCK + "return (r.data ?? []).length", "`r.data`", "leave `.data` out"),
+    (STOCK + "return r.result?.length ?? 0", "`r.result`", "leave `.result` out"),
+    ("const { items = [] } = await callTool('stock_low', {}); return items.length", "`items`", "leave `.items` out"),
+    # The value is not wrapped
+    ("const r = await callTool('user', {}); return r.data?.name ?? 'nobody'", "`r.data`", "leave `.data` out"),
+    # A text, a number
+    (
+        CANCEL + "if (r.success) return 'done'; return 'could not cancel'",
+        "`r.success`",
+        "`r` is a text: use it as it is.",
+    ),
+    (CANCEL + "return r?.success ? 'done' : 'not done'", "`r?.success`", "`r` is a text: use it as it is."),
+    (CANCEL + "return { ok: r.success, msg: r.message }", "`r.success`", "`r` is a text: use it as it is."),
+    (
+        CANCEL + "return r.status === 'cancelled-ok' || r.state === 'done'",
+        "`r.state`",
+        "`r` is a text: use it as it is.",
+    ),
+    (
+        "const fx = await callTool('fx', {}); return 100 * (fx.rate ?? 1)",
+        "`fx.rate`",
+        "`fx` is a number: use it as it is.",
+    ),
+    ("const w = await callTool('fx', {}); return w.value > 2", "`w.value`", "`w` is a number: use it as it is."),
+    ("const id = await callTool('note', {}); return `note ${id.id}`", "`id.id`", "`id` is a number: use it as it is."),
+    ("const { id } = await callTool('note', {}); return id ?? null", "`id`", "It is a number: use it as it is."),
+    ("const r = await callTool('config', {}); return r.zones?.length ?? 0", "`r.zones`", "`JSON.parse` it first"),
+    (
+        "const s = await callTool('sites_list', {}); return s.filter((x) => x.active).length",
+        "`x.active`",
+        "`x` is a text: use it as it is.",
+    ),
+    (
+        "const r = await callTool('send', {}); return r?.success ? 'sent' : 'not sent'",
+        "`r?.success`",
+        "nothing to test.",
+    ),
+    # A result that says whether it succeeded
+    (SAFE + "if (!r.ok) return { err: r.error }; return r.data", "`r.ok`", "it is `r.success`, not `ok`."),
+    (SAFE + "return (r.data.orders ?? []).length", "`r.data.orders`", "The list is `r.data.data`."),
+    (
+        "const r = await callTool('fx', {}, { throwOnError: false }); return 100 * (r.data.rate ?? 1)",
+        "`r.data.rate`",
+        "`r.data` is a number: use it as it is.",
+    ),
+    (
+        "const r = await callTool('stock_low', {}, { throwOnError: false }); return (r.data.items ?? []).length",
+        "`r.data.items`",
+        "leave `.items` out",
+    ),
+    (SAFE + "return r.isError ? 'failed' : 'done'", "`r.isError`", "it is `r.success`, not `isError`."),
+    (SAFE + "if (r.success) return r.value ?? 0; return 0", "`r.value`", "the value is `r.data`."),
+    (SAFE + "return r.success ? r.page : 0", "`r.page`", "the value is `r.data`: `r.data.page`."),
+    (
+        "const all = await Promise.all([1, 2].map(() => callTool('fx', {}, { throwOnError: false }))); "
+        "return all.filter((r) => r.status === 'fulfilled').length",
+        "`r.status`",
+        "it is `r.success`, not `status`.",
+    ),
+    # Pages
+    (
+        PER_PAGE + "all.push(...p.data); if (!p.has_more) break; } return all.length",
+        "`p.has_more`",
+        "by `p.page_count`.",
+    ),
+    (PER_PAGE + "all.push(...p.data); if (!p.next) break; } return all.length", "`p.next`", "by `p.page_count`."),
+    (
+        LOOP + ALL + "cursor = p.pageToken; if (!cursor) break; } return all.length",
+        "`p.pageToken`",
+        "said by",
+    ),
+    (LOOP + ALL + "if (!p.hasMore) break; } return all.length", "`p.hasMore`", "said by"),
+    (
+        LOOP + ALL + "cursor = p.pagination?.next; if (!cursor) break; } return 1",
+        "`p.pagination`",
+        "said by",
+    ),
+    # What callbacks ask
+    (ORDERS_CALL + "return r.data.filter((o) => o.state !== 'delivered').length", "`o.state`", ""),
+    (ORDERS_CALL + "return r.data.filter((o) => o.type === 'lamp' && o.total > 5).length", "`o.type`", ""),
+    (ORDERS_CALL + "return r.data.some((o) => { return o.kind === 3; })", "`o.kind`", ""),
+    # What is left of a result
+    ("const u = await callTool('user', {}); return { mail: u.mail, total: u.total }", "`u.mail`", ""),
+    # What a text shows
+    (ORDERS_CALL + "return r.data.map((o) => `${o.no} ${o.city}`)", "`o.city`", "Did you mean `o.address.city`?"),
+]
+
+
+@pytest.mark.parametrize(("script", "what", "advice"), WRONG)
+async def test_a_wrong_script_that_ends_well_is_warned(enclave: Enclave, script: str, what: str, advice: str) -> None:
+    result = await enclave.execute(script, tool_handler=answer, tools=TOOLS)
+    assert result.error is None
+    found = [text for text in result.warnings if what in text.partition(" is undefined: ")[0] and advice in text]
+    assert len(found) == 1, (result.value, result.warnings)
+
+
+HOSTILE = {
+    "reads": "let n = 0; " + "n += (r.items ?? []).length;\n" * 1300,
+    "names": "let n = 0; " + "n += [1].map((x) => x.rows ?? r.rows)[0]?.length ?? 0;\n" * 700,
+    "chains": "let v0 = r; "
+    + "".join(f"let v{n + 1} = v{n}.items ?? r; v{n} = v{n + 1};\n" for n in range(900))
+    + "return v900.items?.length",
+    "templates": "let t = 'undefined'; " + "t += `${r.items}`;\n" * 2000 + "return t",
+    "tested": "let t = ''; " + "t += `${r.items}`;\n" * 1900 + "if (r.items) {}\nreturn t",
+    "patterns": "let n = 0; " + "{ const { items = [], rows = [] } = r; n += items.length + rows.length; }\n" * 500,
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+async def test_a_long_script_and_a_large_answer_cost_no_seconds(enclave: Enclave, kind: str) -> None:
+    large = {f"key{number}": {"a": "x" * 900} for number in range(500)}
+    script = f"const r = await callTool('large', {{}}); {HOSTILE[kind]}"
+    plain = f"const r = await callTool('large', {{}}); {HOSTILE[kind].replace('items', 'key1').replace('rows', 'key2')}"
+    times: list[float] = []
+    for text in (plain, script):
+        result = await enclave.execute(text, tool_handler=lambda name, arguments: large)
+        assert result.stats is not None
+        times.append(result.stats.script_ms)
+    # What the warnings take is bounded by what parsing the script again takes.
+    assert times[1] - times[0] < 2500, times
+    assert kind != "tested" or result.warnings == ()

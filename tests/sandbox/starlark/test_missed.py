@@ -1,0 +1,74 @@
+"""Keys that a script asks an answer for with `get` in vain: a warning where another one was meant."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from codecall.sandbox.agentscript.validator.names import AskTopic
+from tests.sandbox.starlark.test_engine import Host, value
+
+
+class Shop(Host):
+    """A host with tools that give pages and orders; one of them says what its answers may have."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            items_list=lambda cursor=None: {"items": [1, 2]} | ({} if cursor else {"next_cursor": "2"}),
+            orders_list=lambda: {"data": [1], "page": 1},
+            user=lambda: {"id": 1, "tags": ["a"]},
+        )
+
+    def ask(self, name: str, about: AskTopic = "tool", member: str = "") -> str | None:
+        if about == "tool" and name == "user":
+            return json.dumps({"outputSchema": {"properties": {"tag": {}, "items": {}}}})
+        return super().ask(name, about, member) if about != "tool" else None
+
+
+@pytest.mark.parametrize(
+    ("script", "warning"),
+    [
+        (
+            'p = items_list()\nreturn p.get("nextCursor")',
+            'The answer of items_list has no key "nextCursor", which line 2 asks for. The keys are "items", '
+            '"next_cursor". Did you mean value["next_cursor"]?',
+        ),
+        (
+            'return len(orders_list().get("orders", []))',
+            'The answer of orders_list has no key "orders", which line 1 asks for. The keys are "data", "page". '
+            'The list is value["data"].',
+        ),
+        (
+            'r = try_call("orders_list")\nreturn r["value"].get("rows", [])',
+            'The answer of orders_list has no key "rows"',
+        ),
+        ('return orders_list().get("orders") or []', 'The answer of orders_list has no key "orders"'),
+    ],
+)
+def test_a_key_that_no_answer_has_is_named(script: str, warning: str) -> None:
+    engine = Shop().run(script)
+    value(engine)
+    assert engine.outcome is not None
+    assert len(engine.outcome.warnings) == 1
+    assert engine.outcome.warnings[0].startswith(warning)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'r = orders_list()\nreturn r.get("orders") or r.get("data")',
+        'r = orders_list()\nreturn r.get("orders", r["data"])',
+        'return orders_list().get("note", "none")',
+        'return user().get("items", [])',
+        'return user().get("tag")',
+        'a = items_list()\nb = items_list(cursor=a.get("next_cursor"))\nreturn b.get("next_cursor")',
+        'return {"data": [1]}.get("orders", [])',
+        'return orders_list().get("page")',
+    ],
+)
+def test_a_key_that_may_be_missing_is_not_warned_of(script: str) -> None:
+    engine = Shop().run(script)
+    value(engine)
+    assert engine.outcome is not None
+    assert engine.outcome.warnings == []
