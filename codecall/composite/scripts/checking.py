@@ -10,7 +10,6 @@ from codecall.composite.definition import Finding, JsonObject, ScriptDefinition
 from codecall.composite.fields import Findings
 from codecall.sandbox.enclave import Enclave
 
-
 _NAMES: Final = "DisallowedGlobal"
 """The kind of findings about names that nothing declares."""
 
