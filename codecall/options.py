@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from pydantic.alias_generators import to_snake
 
 from codecall.approvals.options import ApprovalOptions, FlowRules, read_approvals
+from codecall.audit.options import AuditReceiver
 from codecall.errors import OptionsError
 from codecall.extraction.options import ExtractOptions
 from codecall.key_value import KeyValueStore
@@ -131,9 +132,10 @@ class ObservedOutputOptions(Options):
 class AuditOptions(Options):
     """Where the records of runs go, and what they hold besides names, sizes, times and hashes."""
 
-    sinks: Annotated[tuple[Callable[[Any], Any], ...] | None, Field(strict=False)] = None
+    sinks: Annotated[tuple[AuditReceiver, ...] | None, Field(strict=False)] = None
     """The receivers of each event: `LoggingSink`, `JsonLinesSink`, `OpenTelemetrySink`, or any callable, sync or async,
-    that takes an `AuditEvent`. None: the logger `codecall.audit`, at INFO. An empty list: there are no records."""
+    that takes an `AuditEvent`; a path or `{"file": …, "max_bytes": …, "backups": …}` stands for a `JsonLinesSink`.
+    None: the logger `codecall.audit`, at INFO. An empty list: there are no records."""
     include_arguments: bool = False
     """Whether the input of each call is recorded, with secrets masked; when False, only its hash."""
     include_results: bool = False
@@ -497,7 +499,7 @@ class PoolDict(TypedDict, total=False):
 class AuditDict(TypedDict, total=False):
     """`audit`: records of runs. See `codecall.options.AuditOptions`."""
 
-    sinks: Sequence[Callable[[Any], Any]] | None
+    sinks: Sequence[Callable[[Any], Any] | str | Mapping[str, object]] | None
     include_arguments: bool
     include_results: bool
     watchers: Sequence[Callable[[Any], Any]]

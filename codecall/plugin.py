@@ -289,9 +289,8 @@ class CodeCallPlugin(CatalogTransform):
         self, *, vm: VmOptions | Mapping[str, object] | None = None, **options: Unpack[PluginKeywords]
     ) -> None:
         """Put other options in force while the server runs. Scripts that run finish under those they began with, on
-        their own workers, which end with them; every later request sees the new ones. Without options it reads the
-        definitions of composite tools again. Clients are told that the list of tools has changed where such tools are
-        served, and see it elsewhere when they list the tools again.
+        their own workers; every later request sees the new ones. Without options it reads the definitions of composite
+        tools again. Clients of such tools are told that the list of tools has changed; others see it when they list.
 
         Args:
             vm: As for `init`.
@@ -306,11 +305,13 @@ class CodeCallPlugin(CatalogTransform):
             changed = changed_options(old.runtime.options, vm, options)
             composites = await to_thread.run_sync(self._read_composites, changed)
             if vm is None and not options:
+                await self._lifetime.check_scripts(old.runtime.enclaves, composites)
                 before, self._composites = self._composites, composites
                 if composites is None or composites.serves_as(before):
                     return
             else:
                 new = await old.with_options(self._lifetime, changed)
+                await self._lifetime.check_scripts(new.runtime.enclaves, composites)
                 self.asking.prepare(changed)  # composite tools may be the first that ask
                 self._now, self._composites = new, composites
                 await self._lifetime.retire(old.runtime.enclaves)
@@ -419,6 +420,7 @@ class CodeCallPlugin(CatalogTransform):
             # First: what is opened later ends before, and scripts that it ends are in the record, too.
             await self._flushing.start_with_lifespan()
             await self._lifetime.start_with_lifespan(now.runtime.enclaves)
+            await self._lifetime.check_scripts(now.runtime.enclaves, self._composites)
             if self.options.tasks:
                 from codecall.meta_tools.tasks import remember_root  # loaded with its tool
 

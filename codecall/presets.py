@@ -15,6 +15,7 @@ from pydantic.alias_generators import to_camel, to_snake
 
 from codecall.errors import OptionsError
 from codecall.option_base import Millis, OptionProblems, Options, reject_double_spelling
+from codecall.similarity import nearest
 
 PRESET_NAMES = ("locked_down", "secure", "balanced", "experimental")
 """The shipped presets, from strictest to most generous."""
@@ -207,6 +208,9 @@ def read_vm(vm: object) -> tuple[Preset, str]:
     chosen = cast("str | os.PathLike[str] | None", preset_value)
     named = chosen if chosen is not None else os.environ.get(PRESET_ENVIRONMENT_VARIABLE) or "secure"
     problems = OptionProblems()
+    for key, value in limits.items():
+        if nearest(str(key), ("preset",)):
+            raise OptionsError(f"vm.{key}: unknown option (did you mean preset?)", hint=f"{preset_example(value)}.")
     with problems.collecting():
         load_preset(named)
     with problems.collecting():

@@ -365,7 +365,7 @@ def test_no_block_is_lost():
         "json": 5,
         "toml": 3,
         "yaml": 1,
-        "toml gateway": 11,
+        "toml gateway": 13,
         "json gateway": 2,
         "yaml gateway": 1,
         "yaml composite": 1,

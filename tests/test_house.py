@@ -32,6 +32,8 @@ LONG: dict[str, str] = {
     "codecall.resume.replay": "the memory of one run: what it answers, what it writes, and what it refuses to repeat",
     "codecall.calls.blocks": "the blocks of one run: kept, looked up, and put into inputs for tools and for persons",
     "codecall.gateway.upstream.relay": "all that a server sends besides answers, and whom it may reach",
+    "codecall.gateway.upstream.http": "the transport, what refuses it, and the bounds of the bodies that it reads",
+    "codecall.gateway.upstream.openapi": "the document, the server made of it, and what that refuses and publishes",
     "codecall.gateway.gateway": "the whole wiring of the gateway, from its options to the server that clients see",
     "codecall.calls.access": "every rule with its error, and the lookups of names by which scripts reach tools",
     "codecall.client.client": "the client, and the upstream that adapts a client its user brings",
@@ -89,11 +91,13 @@ HOUSE = {
     "errors": Row(f"wording {POLICY}"),
     "envelopes": Row("errors"),
     "option_base": Row("errors similarity", "pydantic"),
-    "presets": Row("errors option_base", "pydantic"),
+    "presets": Row("errors option_base similarity", "pydantic"),
     "approvals.options": Row("errors option_base", "pydantic"),
+    "audit.options": Row("errors option_base", "pydantic"),
     TOOL_FILES: Row("errors option_base", "pydantic"),
     "options": Row(
-        f"errors {TOOL_FILES} approvals.options extraction.options key_value option_base presets", "fastmcp pydantic"
+        f"errors {TOOL_FILES} approvals.options audit.options extraction.options key_value option_base presets",
+        "fastmcp pydantic",
     ),
     "concurrency": Row("", "anyio"),
     "files": Row(""),
@@ -147,8 +151,8 @@ HOUSE = {
         f"{MCP} anyio docket fastmcp_tasks msgspec pydantic uncalled_for",
     ),
     "composite": Row(
-        f"{SHARED} approvals.elicitation approvals.gate approvals.request audit calls catalog meta_tools resume "
-        "sandbox.languages server telemetry",
+        f"{SHARED} {ENCLAVE} approvals.elicitation approvals.gate approvals.request audit calls catalog meta_tools "
+        "resume sandbox.languages server telemetry",
         f"{MCP} anyio gotpl jsonschema msgspec pydantic referencing",
     ),
     "plugin": Row(

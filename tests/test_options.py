@@ -176,6 +176,11 @@ def test_vm_may_be_empty(vm: object):
     assert PluginOptions.build(vm=vm).preset == load_preset("secure")
 
 
+def test_a_misspelt_preset_is_told():
+    with pytest.raises(OptionsError, match=r"vm.presset: unknown option \(did you mean preset\?\)"):
+        PluginOptions.build(vm={"presset": "balanced"})
+
+
 def test_vm_is_left_as_it_was():
     vm = {"preset": "balanced", "timeout_ms": 8000}
     PluginOptions.build(vm=vm)

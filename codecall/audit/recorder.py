@@ -11,6 +11,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
@@ -27,8 +28,9 @@ from codecall.audit.events import (
     refusal_fields,
     start_fields,
 )
+from codecall.audit.options import AuditFile
 from codecall.audit.queue import FLUSH_SECONDS, DropCounter, QueueWorker, Sink, sink_queue
-from codecall.audit.sinks import LoggingSink
+from codecall.audit.sinks import JsonLinesSink, LoggingSink
 from codecall.audit.values import call_subject, estimate_chars, redact_json, redact_script
 from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.errors import IllegalAccess, ToolCallError
@@ -74,7 +76,13 @@ class Audit:
 
     def __init__(self, options: AuditOptions) -> None:
         self.options = options
-        sinks: tuple[Sink, ...] = (LoggingSink(),) if options.sinks is None else options.sinks
+        given = (LoggingSink(),) if options.sinks is None else options.sinks
+        sinks: list[Sink] = [
+            JsonLinesSink(Path(each.file).expanduser(), max_bytes=each.max_bytes, backups=each.backups)
+            if isinstance(each, AuditFile)
+            else each
+            for each in given
+        ]
         self._sinks = [(sink, sink_queue(sink)) for sink in sinks]
         self._losses = DropCounter("the record of runs")
         self._used = False

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Final, NamedTuple, Self, TypeAlias, cast
 
@@ -30,11 +30,14 @@ from mcp_types import (
 )
 
 from codecall.calls.interfaces import ResolvedInput
-from codecall.catalog.entries import JsonObject
+from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.concurrency import Pauses
 from codecall.presets import Preset
 from codecall.sandbox.interfaces import BLOCK_REFERENCE
 from codecall.schema.model import SchemaNode
+
+MAX_NAMED: Final = 5
+"""Tools that one warning names."""
 
 MAX_INLINE_CHARS: Final = 128 * 1024
 """Characters of a block that is hashed on the event loop, in less than a millisecond; a longer one is in a thread."""
@@ -98,13 +101,12 @@ class BlockKeeper:
                 self.blocks.append(block)
         return [None] * len(blocks)
 
-    def add_unreferenced(self, blocks: Sequence[ContentBlock], tool: str) -> None:
+    def add_unreferenced(self, blocks: Sequence[ContentBlock], entry: CatalogEntry) -> None:  # noqa: ARG002
         """Add the blocks that a tool's result has beside structured content, texts too: nothing refers to them.
 
         Raises:
             BlocksTooLargeError: there is no room for one.
         """
-        del tool
         for block in blocks:
             self._admit(block, len(self.blocks))
             self.blocks.append(block)
@@ -125,6 +127,22 @@ class BlockKeeper:
         self.size += size
 
 
+def _names(tools: Iterable[str]) -> str:
+    named = list(tools)
+    more = f" and {len(named) - MAX_NAMED} more" if len(named) > MAX_NAMED else ""
+    return f"{', '.join(named[:MAX_NAMED])}{more}"
+
+
+def _advice(tools: Mapping[str, bool], purpose: str) -> str:
+    """How to get what a script did not get: a second call of a tool that changes something would do so twice."""
+    reading = [name for name, only_reads in tools.items() if only_reads]
+    changing = [name for name, only_reads in tools.items() if not only_reads]
+    advice = f"Call {_names(reading)} without a script {purpose}." if reading else ""
+    if changing:
+        advice += f"{' ' * bool(reading)}Do not call {_names(changing)} again for it: that may do its work twice."
+    return advice
+
+
 class BlockStore(BlockKeeper):
     """The content blocks that one script has got, by reference.
 
@@ -138,10 +156,12 @@ class BlockStore(BlockKeeper):
         self._key = key.encode()[:64]
         self._blocks: dict[str, ContentBlock] = {}
         self._passed_bytes = 0
-        self.unreferenced = 0
+        self._unreferenced = 0
         """Blocks with data that no script has seen, since they stood beside structured content."""
-        self.unreferenced_texts: dict[str, None] = {}
-        """The tools that have returned texts of their own beside structured content."""
+        self._tools_with_unreferenced: dict[str, bool] = {}
+        """The tools that have returned those, and whether they change nothing."""
+        self._tools_with_unreferenced_texts: dict[str, bool] = {}
+        """The same of texts that say something of their own."""
 
     # ------------------------------------------------------------------------------------------------- storing
 
@@ -159,11 +179,29 @@ class BlockStore(BlockKeeper):
             references.append(await self._keep(block))
         return references
 
-    def add_unreferenced(self, blocks: Sequence[ContentBlock], tool: str) -> None:
+    def add_unreferenced(self, blocks: Sequence[ContentBlock], entry: CatalogEntry) -> None:
         """Count the blocks that a result has beside structured content, which is its value for scripts."""
-        self.unreferenced += sum(map(is_data, blocks))
+        only_reads = entry.annotations.get("readOnlyHint") is True
+        if data := sum(map(is_data, blocks)):
+            self._unreferenced += data
+            self._tools_with_unreferenced[entry.name] = only_reads
         if any(isinstance(block, TextContent) for block in blocks):
-            self.unreferenced_texts[tool] = None
+            self._tools_with_unreferenced_texts[entry.name] = only_reads
+
+    def warnings(self) -> list[str]:
+        """The warnings for a script about blocks that it did not get."""
+        warnings: list[str] = []
+        if count := self._unreferenced:
+            blocks = "1 picture, sound or file" if count == 1 else f"{count} pictures, sounds or files"
+            advice = _advice(self._tools_with_unreferenced, "for both")
+            warnings.append(f"Tools returned {blocks} beside structured values; scripts get the value alone. {advice}")
+        if self._tools_with_unreferenced_texts:
+            advice = _advice(self._tools_with_unreferenced_texts, "to read it")
+            warnings.append(
+                "Text that says more than the structured value beside it did not reach the script: "
+                f"of {_names(self._tools_with_unreferenced_texts)}. {advice}"
+            )
+        return warnings
 
     async def _keep(self, block: ContentBlock) -> str | None:
         if len(_payload(block)) > MAX_INLINE_CHARS:

@@ -95,6 +95,8 @@ class Broker:
         self._max_value_bytes = max_value_bytes
         self._failures = FailureTranslator(sanitization)
         self._preflight = CallPreflight(self._server, self._access, self._failures)
+        self.parameter_warnings = self._preflight.warnings
+        """Gives what whoever wrote the script is told of parameters that the tools do not have."""
         self._cleaner = ThreadedCleaner()
         self._results = ResultReader(self._server, create_blocks, observed_schema)
         self._on_result = on_result
@@ -114,14 +116,13 @@ class Broker:
         await self._access.prepare()
 
     def refresh(self) -> None:
-        """Look up names in what there is from now on, since time has passed that is not the run's."""
+        """Look up names anew from now on, since time has passed that is not the run's."""
         self._access.refresh()
         self._results.refresh()
 
     async def call(self, name: str, arguments: dict[str, object], *, max_bytes: int | None = None) -> str:
-        """Call a tool and return its value as JSON text; `null` for a tool that returns nothing.
-
-        `max_bytes` replaces `max_value_bytes` for this call, see `ToolBroker.call`.
+        """Call a tool and return its value as JSON text; `null` for a tool that returns nothing. `max_bytes` replaces
+        `max_value_bytes` for this call, see `ToolBroker.call`.
 
         Raises:
             ToolCallError: every outcome that is not a success, under its own code.
@@ -249,9 +250,9 @@ class Broker:
             check = partial(self._preflight.check_input, name, resolved.arguments)
             await self._gate(entry, arguments, resolved, current_entry, check)
         arguments = resolved.arguments
-        await self._preflight.check_published(name, arguments)
-        # The version that was listed is the one that is called: left open, FastMCP looks for another where the highest
-        # is disabled, and finds the listing in which this plugin hides the tools.
+        await self._preflight.check_published(name, entry, arguments)
+        # The version that was listed: left open, FastMCP looks for another where the highest is disabled, and finds the
+        # listing in which this plugin hides the tools.
         request = call_tool(self._server, entry.name, arguments, _version(entry.version))
         result = await self._result(request, entry, arguments)
         value = await self._results.tool(result, entry, max_bytes)

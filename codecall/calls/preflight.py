@@ -19,7 +19,7 @@ success of a failure. FastMCP's own middleware does nothing of the kind.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum, EnumType
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -36,11 +36,13 @@ from codecall.calls.access import AccessPolicy
 from codecall.calls.failures import FailureTranslator
 from codecall.calls.fastmcp_internals import dispatches_otherwise, intercepts_calls
 from codecall.catalog.cache.fastmcp_internals import MIDDLEWARE_METHODS, mounted_origin, sees_requests
+from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import CodeCallError, ToolCallError, ToolNotFoundError
+from codecall.globs import display_name
 from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
 from codecall.schema.comparison import StepBudget, Violation, find_missing, find_violations, violation_problems
-from codecall.schema.partial import PreflightError
-from codecall.schema.validation import MAX_FIELDS, Problem
+from codecall.schema.partial import PreflightError, Unknown
+from codecall.schema.validation import MAX_FIELDS, MAX_PARAMETERS, Problem, parameter_names
 
 MAX_STEPS_PER_CALL: Final = 1_500
 """Steps for one call, about 3 ms. A call that takes more gets no error."""
@@ -50,6 +52,9 @@ MAX_STEPS_PER_SCRIPT: Final = 4 * MAX_STEPS_PER_CALL
 
 MAX_SUGGESTIONS: Final = 10
 """Unknown names of one script for which similar names are looked for: 5 ms each, among 4,000 tools."""
+
+MAX_NAMED: Final = 5
+"""Tools of one script, and parameters of one tool, that a warning names."""
 
 MAX_MOUNTS: Final = 20
 """Depth of servers mounted in servers in which the function that answers is looked for."""
@@ -72,6 +77,12 @@ _REMOTE_TOOLS: Final = frozenset(
 )
 """Classes of tools that another server has published with their schema. By name: none is loaded where it is not
 used."""
+
+_OTHERS_NAMED: Final = frozenset(
+    {"additionalProperties", "unevaluatedProperties", "patternProperties", "propertyNames", "$ref", "$dynamicRef"}
+    | {"allOf", "anyOf", "oneOf", "if", "dependentSchemas"}
+)
+"""Keywords of a schema that may name or refuse members besides its `properties`, or say that there may be others."""
 
 _OPEN_NODES: Final = frozenset({"function-before", "function-wrap", "function-plain", "generator", "complex"})
 """Nodes of pydantic's core schema at which code, of the author or of pydantic, sees a value before it is checked, at
@@ -101,6 +112,8 @@ class CallPreflight:
         self._checks: dict[str, InputCheck | None] = {}
         self._steps_left = MAX_STEPS_PER_SCRIPT
         self._suggestions = 0
+        self._unnamed: dict[str, tuple[JsonObject, dict[str, None]]] = {}
+        """Tools that have been given what their schema does not name, their schemas, and the names."""
 
     async def preflight(self, name: str, arguments: Mapping[str, object]) -> PreflightError | None:
         """The error that a call is certain to get, if any. See `ToolBroker.preflight`."""
@@ -125,14 +138,16 @@ class CallPreflight:
         if (found := await self._find_error(name, arguments, StepBudget(MAX_STEPS_PER_CALL))) is not None:
             raise found[0]
 
-    async def check_published(self, name: str, arguments: Mapping[str, object]) -> None:
-        """Find what is wrong with the whole input of a call that goes to another server, by the schema it publishes.
+    async def check_published(self, name: str, entry: CatalogEntry, arguments: Mapping[str, object]) -> None:
+        """Find what is wrong with the whole input of a call of `entry` that goes to another server, by the schema it
+        publishes.
 
         Functions of this server say it themselves.
 
         Raises:
             ToolCallError: the call is certain to get it.
         """
+        self._note_unnamed(arguments, entry)
         if await self._check_for(name) is _check_published:
             await self.check_input(name, arguments)
 
@@ -153,6 +168,7 @@ class CallPreflight:
         if usable is None:
             return None
         entry, check = usable[0], await self._check_for(name)
+        self._note_unnamed(arguments, entry)
         violations = check(arguments, entry.input_schema, budget) if check is not None else []
         if not violations:
             return None
@@ -160,6 +176,29 @@ class CallPreflight:
         if sum(len(item["field"]) for item in problems) > MAX_QUICK_CHARS:
             return await ThreadedCleaner().run(self._failures.from_preflight, problems, entry), violations
         return self._failures.from_preflight(problems, entry), violations
+
+    def _note_unnamed(self, arguments: Mapping[str, object], entry: CatalogEntry) -> None:
+        """Take note of arguments that the tool's schema neither names nor refuses: most tools ignore those."""
+        properties = entry.input_schema.get("properties")
+        if (
+            not isinstance(properties, dict)
+            or not properties
+            or not entry.input_schema.keys().isdisjoint(_OTHERS_NAMED)
+        ):
+            return
+        for name in arguments:
+            if name not in properties and arguments[name] is not Unknown.MAYBE_ABSENT:
+                _, names = self._unnamed.setdefault(entry.name, (entry.input_schema, {}))
+                if len(names) < MAX_NAMED:
+                    names[name] = None
+
+    def warnings(self) -> list[str]:
+        """What is said of arguments that the tools' schemas do not name: one text for a tool."""
+        return [
+            f"{tool} has no parameter {_or(map(display_name, names))}; it has {_listed(parameter_names(schema))}. Most "
+            "tools ignore what they do not have."
+            for tool, (schema, names) in list(self._unnamed.items())[:MAX_NAMED]
+        ]
 
     async def check_reachable(self, name: str) -> PreflightError | None:
         """The reason why no call of that name would reach a tool, if any. See `ToolBroker.check_reachable`."""
@@ -169,6 +208,16 @@ class CallPreflight:
             self._suggestions += isinstance(error, ToolNotFoundError)
             return PreflightError(error.code, error.message, error.hint)
         return None
+
+
+def _or(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_PARAMETERS} more" if len(names) > MAX_PARAMETERS else ""
+    return ", ".join(map(display_name, names[:MAX_PARAMETERS])) + more
 
 
 async def _find_check(

@@ -30,8 +30,8 @@ async def without_repetitions(
 ) -> list[ContentBlock]:
     """The blocks beside structured content that say something of their own.
 
-    What only repeats it is left out: a text that is its JSON, or that of the value in FastMCP's wrapper, or how Python
-    writes that; a list may be repeated in a text for each item.
+    What only repeats it is left out: a text that is its JSON, or that of its only member, as of the value in FastMCP's
+    wrapper, or how Python writes that; one that is a member of it; a list may be repeated in a text for each item.
 
     Args:
         content: the blocks.
@@ -39,8 +39,10 @@ async def without_repetitions(
         value_json: the JSON of the value that is taken from it.
     """
     values = [structured]
-    if isinstance(structured, dict) and (members := cast("dict[str, object]", structured)).keys() == {"result"}:
-        values.append(members["result"])
+    members = list(cast("dict[str, object]", structured).values()) if isinstance(structured, dict) else []
+    if len(members) == 1:
+        values += members
+    said = {member for member in members if isinstance(member, str)}
     texts = [block for block in content if isinstance(block, TextContent)]
     items = cast("list[object]", values[-1]) if isinstance(values[-1], list) else []
     repeats = {
@@ -48,6 +50,7 @@ async def without_repetitions(
         for number, block in enumerate(texts)
         if not block.text.strip()
         or block.text == value_json
+        or block.text in said
         or await _repeats(block.text, [*values, items[number]] if len(items) == len(texts) else values)
     }
     return [block for block in content if id(block) not in repeats]

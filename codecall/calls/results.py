@@ -95,7 +95,7 @@ class ResultReader:
             return json
         beside = await without_repetitions(result.content, structured, json)
         if (blocks := self._blocks_for(bool(beside))) is not None:
-            blocks.add_unreferenced(beside, entry.name)
+            blocks.add_unreferenced(beside, entry)
         return json
 
     def _blocks_for(self, has_blocks: bool) -> BlockKeeper | None:

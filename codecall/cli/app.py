@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Final
 
-from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Group, Parameter, UnknownOptionError, UnusedCliTokensError
 
 from codecall.cli import exit_codes as exits
 from codecall.server.shutdown import sigterm_as_interrupt
@@ -142,9 +142,10 @@ def _report(failure: BaseException, *, as_json: bool) -> int:
             message = (
                 _left_over(failure.unused_tokens or (), command) if isinstance(failure, UnusedCliTokensError) else ""
             )
-            error = CodeCallError(
-                message or str(failure).strip(), code="USAGE", hint=f"{command} --help shows what there is."
-            )
+            hint = f"{command} --help shows what there is."
+            if isinstance(failure, UnknownOptionError) and command == "codecall add":
+                hint = f"Options of the server's command stand behind --: {command} NAME -- COMMAND…"
+            error = CodeCallError(message or str(failure).strip(), code="USAGE", hint=hint)
         case KeyboardInterrupt():
             error = CodeCallError("Interrupted", code="INTERRUPTED", hint=drain_interrupt_report() or None)
         case _:

@@ -28,6 +28,7 @@ from codecall.gateway.tools.filter import HiddenComponent
 from codecall.gateway.upstream.errors import last_words, repair_advice
 from codecall.gateway.upstream.listing import Listing
 from codecall.options import StarlarkOptions
+from codecall.presets import load_preset
 from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 
 if TYPE_CHECKING:
@@ -165,7 +166,14 @@ def with_preset(options: GatewayOptions, preset: str | None, timeout_s: float | 
         options: The options as configured.
         preset: Replaces the configured limits; None keeps them.
         timeout_s: Seconds a whole run may take; None keeps the limit of the preset.
+
+    Raises:
+        CodeCallError: there is no such preset, or no time at all.
     """
+    if preset is not None:
+        load_preset(preset)  # here: no file is to blame for it
+    if timeout_s is not None and timeout_s <= 0:
+        raise CodeCallError("--timeout: more than 0 seconds are needed", code="USAGE")
     vm: JsonObject = (
         dict(cast("Mapping[str, object]", options.codecall.get("vm") or {})) if preset is None else {"preset": preset}
     )
@@ -238,6 +246,11 @@ async def open_gateway(
     )
     async with gateway, client:
         await wait_for_listings(gateway)
+        all_known = all(provider.tools for provider in gateway.providers.values())
+        if person is not None and all_known and not options.composite_tools.paths:
+            person.warn_of_unmatched(
+                f"{name}_{tool.name}" for name, provider in gateway.providers.items() for tool in provider.tools
+            )
         yield GatewaySession(gateway, client)
 
 
@@ -300,6 +313,12 @@ class ServerInventory:
     """Estimate of the tokens that the definitions of its tools cost a model that lists them."""
     failure: CodeCallError | None = None
     """Why the server could not be listed; None if it was."""
+
+    @classmethod
+    def of(cls, name: str, gateway: Gateway, failure: CodeCallError | None = None) -> ServerInventory:
+        """One server of a gateway that has asked it."""
+        provider = gateway.providers[name]
+        return cls(name, provider.listing, provider.tools, provider.hidden, provider.tokens, failure)
 
     @property
     def version(self) -> str:
@@ -376,7 +395,4 @@ async def list_servers(gateway: Gateway, progress: ProgressLine, *, refresh_all:
         failures = listing_failures(gateway)
     for name, failure in failures.items():
         failure.hint = failure_advice(gateway, name, failure)
-    return [
-        ServerInventory(name, provider.listing, provider.tools, provider.hidden, provider.tokens, failures.get(name))
-        for name, provider in gateway.providers.items()
-    ]
+    return [ServerInventory.of(name, gateway, failures.get(name)) for name in gateway.providers]

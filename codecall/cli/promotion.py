@@ -34,7 +34,8 @@ _CALLED: Final = frozenset({"tool", "resource", "prompt"})
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _DEPTH: Final = 2
 """Objects within each other that schemas tell the fields of."""
-_TYPES: Final[Mapping[type, str]] = {bool: "boolean", int: "integer", float: "number", str: "string"}
+_TYPES: Final[Mapping[type, str]] = {bool: "boolean", int: "number", float: "number", str: "string"}
+"""Types of values; a whole number may be a fraction in another run."""
 
 
 class PromotedScript(NamedTuple):
@@ -146,6 +147,10 @@ def _not_replayable(trace: Trace, why: str, hint: str) -> CodeCallError:
 def _other_path(trace: Trace, why: str, script: str) -> CodeCallError:
     """The error of a script that does something else when it is run again, with the same answers."""
     varying = dict.fromkeys(_VARYING.findall(script))
+    refused = [call for call in trace.calls if call.code in ("APPROVAL_DENIED", "APPROVAL_REQUIRED")]
+    if refused:
+        hint = f"Call {refused[0].number}, {refused[0].name}, was not allowed in it: promote a run in which all were."
+        return _not_replayable(trace, f"run again with the recorded answers, {why}", hint)
     hint = (
         f"It uses {', '.join(varying)}, which differs each time: give such values as `context`."
         if varying

@@ -4,7 +4,7 @@ composite tools ask."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, cast
 
 import anyio
@@ -18,6 +18,7 @@ from codecall.cli.output import Output, ProgressLine, escape_unprintable, json_t
 from codecall.cli.prompts import Prompt, somebody_is_there
 from codecall.errors.hints import DEFAULT_HINTS
 from codecall.globs import Patterns
+from codecall.similarity import nearest
 
 JsonObject = dict[str, Any]
 
@@ -53,6 +54,7 @@ class TerminalPerson:
     """
 
     def __init__(self, allow: Sequence[str], output: Output, progress: ProgressLine) -> None:
+        self._words = tuple(allow)
         self._allow = Patterns(allow)
         self._output = output
         self._progress = progress
@@ -64,6 +66,16 @@ class TerminalPerson:
     def is_there(self) -> bool:
         """Whether there is somebody to ask."""
         return somebody_is_there(self._output)
+
+    def warn_of_unmatched(self, tools: Iterable[str]) -> None:
+        """Say which words of `--allow` match none of these tools."""
+        known = list(tools)
+        for word in self._words:
+            pattern = Patterns((word,))
+            if not any(map(pattern.matches, known)):
+                near = nearest(word, known)
+                meant = f"; did you mean {near[0]}?" if near else ""
+                self._output.warn(f"--allow {shlex.quote(word)} matches no tool that is known{meant}")
 
     async def approve(self, request: ApprovalRequest) -> Decision | None:
         """The decision about one call, as `ApprovalOptions.approver` gives it; None without a terminal to ask."""

@@ -8,17 +8,18 @@ included; what changes must be trusted anew. Each trusted file has a record in t
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from codecall.errors import OptionsError
 from codecall.files import check_private_file, make_private_folders, write_private_file
 
 if TYPE_CHECKING:
     from codecall.gateway.config.load import Configuration
-    from codecall.gateway.config.options import GatewayOptions
+    from codecall.gateway.config.options import AnyServer, GatewayOptions
 
 
 class TrustRecord(NamedTuple):
@@ -27,6 +28,14 @@ class TrustRecord(NamedTuple):
     file: Path
     state: Literal["trusted", "changed", "gone"]
     """`changed`: what it configures is not what was trusted, or cannot be read."""
+
+
+_SHELLS: Final = frozenset(
+    {"sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "powershell", "pwsh", "perl", "ruby", "php"}
+)
+"""Programs, beside runners, whose arguments may be code."""
+_MAX_CODE_CHARS: Final = 400
+"""Characters of such arguments that are shown."""
 
 
 def require_trust(file: Path, configuration: Configuration) -> None:
@@ -90,10 +99,27 @@ def trust_records() -> Iterator[TrustRecord]:
 
 def describe_started(options: GatewayOptions) -> str:
     """The servers of a configuration in one line, without secrets."""
-    from codecall.gateway.config.names import describe_server
-
     servers = options.servers.items()
-    return "; ".join(f"{name}: {describe_server(server)}" for name, server in servers) or "no servers"
+    return "; ".join(f"{name}: {_describe_server(server)}" for name, server in servers) or "no servers"
+
+
+def _describe_server(server: AnyServer) -> str:
+    """A server without secrets; with the arguments of a shell or an interpreter where these may be code, cut if they
+    are long."""
+    from codecall.audit.values import redact_script
+    from codecall.gateway.config.names import describe_server, is_runner, looks_secret, program_stem
+    from codecall.gateway.config.options import StdioServer
+
+    described = describe_server(server)
+    if not isinstance(server, StdioServer) or not server.args or described != server.command:
+        return described
+    stem = program_stem(server.command)
+    if stem not in _SHELLS and not is_runner(stem):
+        return described
+    text = shlex.join(server.args).replace("\r", "\\r").replace("\n", "\\n")
+    text = redact_script(" ".join("…" if looks_secret(word) else word for word in text.split(" ")))
+    rest = len(text) - _MAX_CODE_CHARS
+    return f"{described} {text[:_MAX_CODE_CHARS]}{f'… and {rest} characters more' if rest > 0 else ''}"
 
 
 def _folder() -> Path:

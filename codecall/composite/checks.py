@@ -221,6 +221,8 @@ class KnownTool(NamedTuple):
 
     input_schema: JsonObject
     output_schema: JsonObject | None = None
+    server: str = ""
+    """Its server, which is a namespace of scripts."""
 
 
 def check_tools(tool: Definition, findings: Findings, tools: Mapping[str, KnownTool]) -> None:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import cast
 
 from fastmcp.server.context import Context
 from fastmcp.server.providers import Provider
@@ -21,12 +22,15 @@ from codecall.catalog.view import CatalogView
 from codecall.catalog.visibility import VisibilityPolicy
 from codecall.composite.definition import Definition, Finding, ScriptDefinition, Workflow
 from codecall.composite.reading import DefinitionSource, read_definitions
+from codecall.composite.scripts.checking import check_script
 from codecall.composite.scripts.tool import ScriptFileTool
 from codecall.composite.tool import CompositeTool, WorkflowTool
+from codecall.errors import CodeCallError
 from codecall.meta_tools.approval_source import PluginApprovals
 from codecall.meta_tools.base import Runtime
 from codecall.meta_tools.runtime import create_enclave_pool, create_search_index
 from codecall.options import PluginOptions
+from codecall.sandbox.enclave import Enclave
 from codecall.server.lifespan import EnclaveLifespan
 from codecall.telemetry.spans import Telemetry
 
@@ -70,8 +74,28 @@ class CompositeToolSet:
         """What is wrong with definitions that are not served."""
         self.tools: Mapping[str, CompositeTool] = tools
         self._shadowed: set[str] = set()
-        for finding in findings:
-            logger.warning("composite tool %s is not served: %s", finding.tool or "without a name", finding)
+        self._unchecked = {name: read.places[name] for name, tool in tools.items() if isinstance(tool, ScriptFileTool)}
+        _log(findings)
+
+    @property
+    def has_unchecked_scripts(self) -> bool:
+        """Whether scripts are served that have not been looked into."""
+        return bool(self._unchecked)
+
+    async def check_scripts(self, enclave: Enclave) -> None:
+        """Serve those scripts no longer that the language refuses. Before, nothing has looked into them: no script is
+        parsed in the server's process."""
+        while self._unchecked:
+            name, place = self._unchecked.popitem()
+            try:
+                found = await check_script(cast("ScriptFileTool", self.tools[name]).script, place, enclave)
+            except CodeCallError as failure:
+                logger.warning("composite tool %s: its script could not be checked: %s", name, failure.message)
+                continue
+            if found:
+                self.findings = (*self.findings, *found)
+                self.tools = {other: tool for other, tool in self.tools.items() if other != name}
+                _log(found)
 
     def serves_as(self, other: CompositeToolSet | None) -> bool:
         """Whether clients get the same tools as of another set."""
@@ -108,6 +132,11 @@ class CompositeToolSet:
             else:
                 found.append(called.annotations if called is not None else None)
         return found
+
+
+def _log(findings: Iterable[Finding]) -> None:
+    for finding in findings:
+        logger.warning("composite tool %s is not served: %s", finding.tool or "without a name", finding)
 
 
 class CompositeTools(Provider):
@@ -161,7 +190,9 @@ class CompositeTools(Provider):
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncGenerator[None]:
-        """End the runs that wait for a person, and write the records of all, before the server ends."""
+        """Look into the scripts; end the runs that wait for a person, and write the records of all, before the server
+        ends."""
+        await self._check_scripts(self._set)
         try:
             yield
         finally:
@@ -179,8 +210,15 @@ class CompositeTools(Provider):
         Raises:
             OptionsError: a file or folder is not there; nothing has changed then.
         """
-        before, self._set = self._set, await asyncio.to_thread(self._read)
+        read = await asyncio.to_thread(self._read)
+        await self._check_scripts(read)
+        before, self._set = self._set, read
         return not self._set.serves_as(before)
+
+    async def _check_scripts(self, read: CompositeToolSet) -> None:
+        if read.has_unchecked_scripts:
+            async with self._runtime.enclaves.create_enclave() as enclave:
+                await read.check_scripts(enclave)
 
     async def _list_tools(self) -> Sequence[Tool]:
         return list(self._set.tools.values())

@@ -53,6 +53,11 @@ _RESUME_SCHEMA: Final[JsonObject] = {
     "description": "runId of a run of this tool that failed: calls it completed are not made again",
 }
 
+_HINTS: Final = {
+    "TOOL_EXECUTION_ERROR": "The call of a step failed: change the arguments that it is made of, if they were wrong."
+}
+"""Default hints where no script makes the calls; of the other codes those of scripts hold."""
+
 
 class CompositeTool(Tool):
     """A workflow or a script that is served as a tool."""
@@ -239,7 +244,7 @@ class _Run:
         except CodeCallError as failure:
             error = failure
         if error is not None:
-            add_default_hint(error)
+            add_default_hint(error, hints=_HINTS)
             await ThreadedCleaner().clean_error(error, self._runtime.options.sanitization)
         return ExecutionResult(
             "ok" if error is None else error.status,

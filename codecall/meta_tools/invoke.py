@@ -18,10 +18,11 @@ from mcp_types import ToolAnnotations
 from codecall.audit.recorder import new_call_id
 from codecall.calls.blocks import BlockKeeper, BlockLimits
 from codecall.calls.broker import Broker
+from codecall.catalog.visibility import is_reserved
 from codecall.envelopes import INVOKE_SCHEMA, CallRecord, invoke_error, invoke_large, invoke_ok
-from codecall.errors import CodeCallError, SelfReferenceError, ToolCallError
+from codecall.errors import AccessDeniedError, CodeCallError, SelfReferenceError, ToolCallError
 from codecall.errors.hints import add_default_hint
-from codecall.globs import display_name
+from codecall.globs import Patterns, display_name
 from codecall.identity import client_key
 from codecall.jsonio.decode import NotJsonError, check_depth, read_json, utf8_length
 from codecall.meta_tools.base import (
@@ -136,6 +137,9 @@ class InvokeTool(MetaTool):
             if isinstance(error, SelfReferenceError):
                 error.message = f"No tool of CodeCall is called through another: {display_name(parsed.tool)}"
                 error.hint = "Call it itself, or give the name of a tool that codecall:search finds."
+            if isinstance(error, AccessDeniedError) and self._is_for_scripts(parsed.tool):
+                error.message = f"Tool '{display_name(parsed.tool)}' may not be called directly"
+                error.hint = "Call it in a script, with codecall:execute."
             add_default_hint(error, hints=INVOKE_HINTS)
             self.spell_hint(error)
             return tool_result(invoke_error(error), is_error=options.mark_errors)
@@ -145,6 +149,11 @@ class InvokeTool(MetaTool):
         if broker.blocks is not None:
             answer.content += broker.blocks.blocks
         return answer
+
+    def _is_for_scripts(self, tool: str) -> bool:
+        """Whether `direct_calls` leaves a tool to scripts."""
+        allowed = self._runtime.options.direct_calls.allowed_tools
+        return allowed is not None and not is_reserved(tool) and not Patterns(allowed).matches(tool)
 
     @contextmanager
     def _record(self, context: Context, arguments: InvokeArguments) -> Generator[Callable[[str], None]]:

@@ -35,7 +35,6 @@ from codecall.sandbox.wire import StarlarkTerms
 from codecall.server.disconnect import run_while_connected
 from codecall.server.progress import progress_from_context
 from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
-from codecall.wording import join_names
 
 if TYPE_CHECKING:
     from codecall.approvals.gate.gate import CallGate
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
     from codecall.extraction.extractor import RunExtractor
     from codecall.resume.replay import RunMemory
 
-MAX_NAMED = 5
-"""Tools that one warning names."""
 
 _MIB = 1024 * 1024
 
@@ -275,23 +272,12 @@ async def _refuse_excess(runtime: Runtime, info: RunInfo, preset: Preset) -> Exe
 
 
 def _with_blocks(result: ExecutionResult, broker: Broker) -> tuple[ExecutionResult, list[ContentBlock]]:
-    """A result with warnings of what stayed outside of it, and the content blocks that it shows."""
-    if (store := _block_store(broker)) is None:
-        return result, []
-    if count := store.unreferenced:
-        counted_blocks = "1 picture, sound or file" if count == 1 else f"{count} pictures, sounds or files"
-        warning = (
-            f"Tools returned {counted_blocks} beside structured values; scripts get the value "
-            "alone. Call such a tool without a script for both."
-        )
-        result = replace(result, warnings=(*result.warnings, warning))
-    if tools := list(store.unreferenced_texts):
-        warning = (
-            f"Text that says more than the structured value beside it did not reach the script: of "
-            f"{join_names(tools, MAX_NAMED)}. Call such a tool without a script to read it."
-        )
-        result = replace(result, warnings=(*result.warnings, warning))
-    return result, store.content(result.blocks)
+    """A result with warnings of what stayed outside of it and of its calls, and the content blocks that it shows."""
+    store = _block_store(broker)
+    warnings = [*(store.warnings() if store is not None else ()), *broker.parameter_warnings()]
+    if warnings:
+        result = replace(result, warnings=(*result.warnings, *warnings))
+    return result, store.content(result.blocks) if store is not None else []
 
 
 def _extractor(runtime: Runtime, context: Context, gate: CallGate | None, clock: RunClock) -> RunExtractor | None:

@@ -209,6 +209,36 @@ class CallbackBroker:
         return self._allowed is None or any(fnmatchcase(name, pattern) for pattern in self._allowed)
 
 
+class AnyTool(CallbackBroker):
+    """Answers the questions of a script that is only checked, where no tool is known by name: each may be there, as
+    the function that the script calls, too. No calls are made.
+
+    Args:
+        sanitization: As for `CallbackBroker`.
+        unlisted: Says why no tool is known, in hints about names.
+        guesses: Whether a name that looks like another one misspelt, or is only read, is taken for wrong.
+    """
+
+    def __init__(self, sanitization: SanitizationOptions, unlisted: str = "", *, guesses: bool = True) -> None:
+        super().__init__(never_called, None, None, sanitization)
+        self._unlisted = [unlisted] if unlisted else []
+        self._guesses = guesses
+
+    async def namespace(self, path: str) -> dict[str, object]:
+        """Any name is one, and a tool where it is called. See `ToolBroker.namespace`."""
+        return {
+            **await super().namespace(path),
+            "callable": True,
+            "unlisted": self._unlisted,
+            "anything": not self._guesses,
+        }
+
+
+def never_called(name: str, _: dict[str, object]) -> object:
+    """Performs no calls: of a script that is only checked, none is made."""
+    raise AssertionError(f"a dry run called {name}")
+
+
 def _listed(option: str, values: object) -> Iterable[object]:
     if isinstance(values, (str, Mapping)) or not isinstance(values, Iterable):
         kind = type(cast("object", values)).__name__

@@ -37,7 +37,14 @@ from codecall.redaction.clean import ThreadedCleaner, clean_text, clean_value
 from codecall.redaction.masking import mask_call_inputs
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.policy import MAX_SCRIPT_BYTES, SOURCE, TOO_LONG, excess_offset
-from codecall.sandbox.callbacks import CallbackBroker, ResourceHandler, ToolHandler, check_handlers
+from codecall.sandbox.callbacks import (
+    AnyTool,
+    CallbackBroker,
+    ResourceHandler,
+    ToolHandler,
+    check_handlers,
+    never_called,
+)
 from codecall.sandbox.host.outcomes import excerpt_at
 from codecall.sandbox.host.pool import WorkerPool
 from codecall.sandbox.host.preflight import LIMITS
@@ -245,17 +252,45 @@ class Enclave:
             prompt_handler=prompt_handler,
             timeout_ms=preset.tool_call_timeout_ms,
         )
-        terms = None
-        if language == "starlark":
-            unknown = tools is None and (tool_handler or self._tool_handler) is not None
-            names = None if unknown else {str(tool["name"]): tool for tool in tools or ()}
-            check_variables(context or {}, names or ())
-            terms = starlark_terms(script, names)
-        elif language != "javascript":
-            raise OptionsError(f"language: 'javascript' or 'starlark' is needed (got {language!r:.80})")
+        if tools is None and (tool_handler or self._tool_handler) is None:
+            tools = ()
+        terms = _starlark_terms(script, language, tools, context)
         return await self.run(
             script, broker, context=context, preset=preset, coverage=coverage, dry_run=dry_run, starlark=terms
         )
+
+    async def check(
+        self,
+        script: str,
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        allowed_tools: Sequence[str] | None = None,
+        context: Mapping[str, Any] | None = None,
+        language: Language = "javascript",
+        unlisted: str = "",
+        guesses: bool = True,
+    ) -> ExecutionResult:
+        """Check one script, by its language alone where nothing is known of the tools that it will have.
+
+        Args:
+            script: Its source.
+            tools: As for `execute`; None: they are not known, and whatever it calls may be one.
+            allowed_tools: As for `execute`.
+            context: As for `execute`; of a script in Starlark, its variables.
+            language: As for `execute`.
+            unlisted: A sentence for hints about unknown names that says why no tool is known.
+            guesses: Whether, where they are not known, a name that nothing declares, and that looks like another one
+                misspelt or is only read, is a finding. It may be the name of a server all the same.
+
+        Returns:
+            A result with the value `{valid, findings, manifest}`, or the error that kept the script from being checked.
+        """
+        terms = _starlark_terms(script, language, tools, context, has_all=True)
+        if tools is None:
+            broker: ToolBroker = AnyTool(self._sanitization, unlisted, guesses=guesses)
+        else:
+            broker = CallbackBroker(never_called, tools, allowed_tools, self._sanitization)
+        return await self.run(script, broker, context=context, dry_run=True, starlark=terms)
 
     async def run(
         self,
@@ -494,3 +529,26 @@ async def drain_pool(pool: WorkerPool, in_flight: InFlightRuns, grace_s: float) 
     aborted = await in_flight.drain(grace_s)
     await pool.aclose()
     return aborted
+
+
+def _starlark_terms(
+    script: str,
+    language: Language,
+    tools: Sequence[Mapping[str, Any]] | None,
+    context: Mapping[str, Any] | None,
+    *,
+    has_all: bool = False,
+) -> wire.StarlarkTerms | None:
+    """What a script in Starlark is told of its tools, of which None are not known, and its variables; None: it is
+    AgentScript. `has_all`: it has each function that a server may offer.
+
+    Raises:
+        OptionsError: it is in neither language, or a variable cannot be one.
+    """
+    if language == "starlark":
+        names = None if tools is None else {str(tool["name"]): tool for tool in tools}
+        check_variables(context or {}, names or ())
+        return starlark_terms(script, names, extracts=has_all, results=has_all)
+    if language != "javascript":
+        raise OptionsError(f"language: 'javascript' or 'starlark' is needed (got {language!r:.80})")
+    return None

@@ -72,6 +72,14 @@ class EnclaveLifespan:
         except WorkerError:
             logger.exception("CodeCall could not start a worker process")
 
+    async def check_scripts(self, pool: EnclavePool, scripts: Checkable | None) -> None:
+        """Have scripts checked in the enclave of a lifespan of this event loop; nothing where none is open."""
+        here = asyncio.get_running_loop()
+        leases = (scope.leases.get(pool) for scope in self._lifespans if scope.loop is here and not scope.closed)
+        enclave = next((lease.enclave for lease in leases if lease is not None), None)
+        if enclave is not None and scripts is not None:
+            await scripts.check_scripts(enclave)
+
     async def prepare(self, pool: EnclavePool) -> None:
         """Open an enclave in each lifespan of this event loop, and check that scripts can run in it. (Elsewhere an
         enclave opens with the first script.)
@@ -263,6 +271,14 @@ class LifespanFlush:
             yield
         finally:
             await self.flush()
+
+
+class Checkable(Protocol):
+    """Scripts that are checked before they run."""
+
+    async def check_scripts(self, enclave: Enclave) -> None:
+        """Check those that have not been checked."""
+        ...
 
 
 class Flushable(Protocol):

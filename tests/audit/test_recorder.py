@@ -6,8 +6,10 @@ import asyncio
 import hashlib
 import json
 import logging
+import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -25,6 +27,7 @@ from codecall.audit.recorder import Audit
 from codecall.audit.sinks import AUDIT_LOGGER
 from codecall.audit.values import call_subject, redact_json, redact_script, redact_value
 from codecall.envelopes import CallRecord
+from codecall.errors import OptionsError
 from codecall.jsonio.decode import MAX_SORTED, canonical_digest, canonical_digest_async
 from codecall.options import AuditOptions
 
@@ -346,6 +349,23 @@ async def test_without_sinks_the_logger_gets_them_where_anybody_listens(caplog: 
     assert told["event"] == "codecall.execute.start"
     assert record.__dict__["codecall"]["run_id"] == "run_1"
     assert not Audit(AuditOptions(sinks=())).enabled
+
+
+async def test_a_file_may_be_named_in_place_of_a_sink(tmp_path: Path):
+    plain, small = tmp_path / "plain.jsonl", tmp_path / "small.jsonl"
+    given = {"sinks": [str(plain), {"file": str(small), "maxBytes": 1, "backups": 1}]}
+    audit = Audit(AuditOptions.read(given, where="audit"))
+    for number in range(3):
+        audit.note("codecall.execute.start", f"run_{number}", "ann", dict)
+    await audit.flush()
+    assert [json.loads(line)["run_id"] for line in plain.read_text().splitlines()] == ["run_0", "run_1", "run_2"]
+    assert "run_2" in small.read_text()
+    assert {file.name for file in os.scandir(tmp_path)} == {"plain.jsonl", "small.jsonl", "small.jsonl.1"}
+    for wrong, said in (({"path": "a"}, "path: unknown option"), (3, "a path, a table with file")):
+        with pytest.raises(OptionsError, match=f"^audit.sinks.0: .*{said}"):
+            AuditOptions.read({"sinks": [wrong]}, where="audit")
+    with pytest.raises(OptionsError, match="there is no folder"):
+        Audit(AuditOptions.read({"sinks": [str(tmp_path / "away" / "a")]}, where="audit"))
 
 
 async def test_opentelemetry_gets_them_in_the_span_they_happened_in():

@@ -17,6 +17,20 @@ def test_a_good_script_is_said_nothing_about(cli: CommandLine):
     assert (result.code, result.out, result.err) == (exits.OK, "", "")
 
 
+def test_without_servers_what_is_called_may_be_a_tool(cli: CommandLine):
+    cli.write("a.js", "const rows = await orders_list({ limit: 1 });\nreturn rows.map(row => total(row));")
+    told = cli("check", "a.js")
+    assert (told.code, told.out, told.err) == (0, "", "")
+    cli.write("b.js", "const total = 1;\nreturn [orders_list, totl(), print('x'), await orders_get()];")
+    found = cli("check", "b.js", "--json").json["files"][0]["findings"]
+    assert [each["message"] for each in found] == [
+        "Unknown name 'orders_list'",
+        "Unknown name 'totl'",
+        "Identifier 'print' is not allowed in AgentScript",
+    ]
+    assert ["--config names a file with servers" in each["hint"] for each in found] == [True, False, False]
+
+
 def test_findings_have_a_place_a_picture_and_a_hint(cli: CommandLine):
     cli.write("bad.js", "const x = 1;\n\treturn eval('日本') + process.env;\n")
     result = cli("check", "bad.js")
@@ -136,6 +150,16 @@ def test_named_servers_are_checked_against(cli: CommandLine):
     (matches,) = told["files"][1]["findings"]
     assert matches["code"] == "TOOL_NOT_FOUND"
     assert "shop_list_orders" in matches["hint"]
+
+
+def test_an_argument_that_a_tool_does_not_name_is_warned_of(cli: CommandLine):
+    cli.serve(shop=["list_orders"])
+    cli.write("a.js", "return await shop.list_orders({ limit: 1 })")
+    warning = "shop_list_orders has no parameter limit; it has text."
+    told = cli("check", "a.js")
+    assert told.code == 0
+    assert f"a.js: {warning}" in " ".join(told.err.split())
+    assert warning in cli("check", "a.js", "--json").json["files"][0]["warnings"][0]
 
 
 def test_the_servers_of_the_folder_are_checked_against_as_run_does_it(cli: CommandLine):

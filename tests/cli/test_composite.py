@@ -259,6 +259,18 @@ def test_check_of_scripts(configured: CommandLine):
     assert "did you mean math_add?" in found[2]["message"]
 
 
+def test_a_script_is_checked_for_what_it_calls(configured: CommandLine):
+    calls = SCRIPT.replace("return await callTool('math_add', { a: ", "return await math_add({ a: ")
+    configured.write("workflows/thrice.js", calls)
+    assert configured("composite", "check").code == 0
+    configured.write("workflows/thrice.js", calls.replace("await math_add(", "await math_ad("))
+    found = configured("composite", "check", "--json").json["findings"]
+    assert [(each["line"], each["message"]) for each in found] == [(10, "Unknown name 'math_ad'")]
+    configured.write("workflows/thrice.js", SCRIPT.replace("b: n })", "b: 'x' })", 1))
+    found = configured("composite", "check", "--json").json["findings"]
+    assert [(each["line"], "b: " in each["message"]) for each in found] == [(10, True)]
+
+
 def test_doctor_says_what_is_not_served(configured: CommandLine):
     configured.write(
         "workflows/wrong.yaml", FLOW.replace("twice", "wrong").replace("dependsOn: [sum]", "dependsOn: []")
@@ -267,6 +279,16 @@ def test_doctor_says_what_is_not_served(configured: CommandLine):
     assert (checks["composite tools"]["verdict"], checks["composite tools"]["said"]) == ("ok", "twice")
     assert checks["wrong"]["verdict"] == "fail"
     assert "is not served: " in checks["wrong"]["said"]
+    configured.write("workflows/broken.js", SCRIPT.replace("thrice", "broken").replace("return", "const csv = ;"))
+    configured.write("workflows/other.js", SCRIPT.replace("thrice", "other").replace("callTool('math_add'", "math_ad("))
+    unknown = SCRIPT.replace("thrice", "unknown").replace("allowedTools: [math_add]\n", "")
+    configured.write("workflows/unknown.js", unknown.replace("'math_add', { a: n", "'math_ad', { a: n"))
+    checks = {check["name"]: check for check in configured("doctor", "--json").json["checks"]}
+    assert checks["composite tools"]["said"] == "twice"
+    assert "is not served: " in checks["broken"]["said"]
+    assert "broken.js:10: " in checks["broken"]["said"]
+    assert (checks["unknown"]["verdict"], "math_ad" in checks["unknown"]["said"]) == ("fail", True)
+    assert "is not served" not in checks["unknown"]["said"]
     shutil.rmtree(configured.folder / "workflows")
     checks = {check["name"]: check for check in configured("doctor", "--json").json["checks"]}
     assert "there is no file or folder" in checks["composite tools"]["said"]

@@ -296,3 +296,10 @@ def test_the_gateway_goes_where_the_servers_of_claude_code_are(
     path.write_text(json.dumps({"mcpServers": {"codecall": document["mcpServers"]["codecall"]}}))
     again = cli("clients", "write", "claude-code", "--config", "codecall.toml", "--yes")
     assert "has the gateway already" in again.err
+
+
+def test_add_takes_no_other_addresses_and_says_where_options_stand(cli: CommandLine):
+    assert "http:// or https://, not at ftp://" in cli("add", "bad", "ftp://x/y", "--json").json["error"]["message"]
+    assert not (cli.folder / "codecall.toml").exists()
+    told = cli("add", "y", "ls", "-l", "--json").json["error"]
+    assert told["hint"] == "Options of the server's command stand behind --: codecall add NAME -- COMMAND…"

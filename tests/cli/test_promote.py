@@ -248,6 +248,15 @@ def test_a_record_without_values_is_refused(cli: CommandLine):
     assert "There is no run 'run_0'" in cli("promote", "run_0", *words).err
 
 
+def test_whole_numbers_are_numbers(cli: CommandLine):
+    records = cli.folder / "audit.jsonl"
+    recorded(records, "return { few: codecallContext.few, all: [1, 2.5] }")
+    assert cli("promote", *run_ids(records), "--records", str(records), "--name", "x").code == 0
+    text = (cli.folder / "x.js").read_text()
+    assert "integer" not in text
+    assert text.count("type: number") == 3
+
+
 def test_nothing_is_written_through_a_link(cli: CommandLine):
     records, folder = cli.folder / "audit.jsonl", cli.folder / "cloned"
     recorded(records, "return 1 + 1")

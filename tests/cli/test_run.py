@@ -325,3 +325,13 @@ def test_pictures_are_named_or_written_to_a_folder(cli: CommandLine):
     refused = cli("run", "a.js", "--content", "file")
     assert (refused.code, refused.out) == (exits.USAGE, "5\n")
     assert "content: image (image/png, 5 bytes): cannot write file/1.png: " in refused.err
+
+
+def test_words_that_mean_nothing_are_said(cli: CommandLine):
+    cli.serve(shop=["delete_order"])
+    cli.write("a.js", "return getTool('shop_delete_order') === null ? 0 : 1")
+    told = cli("run", "a.js", "--allow", "shop_deletOrder", "--allow", "shop_*")
+    assert (told.code, told.out) == (0, "1\n")
+    assert told.err == "--allow shop_deletOrder matches no tool that is known; did you mean shop_delete_order?\n"
+    assert cli("run", "a.js", "--timeout", "0", "--json").json["error"]["message"].startswith("--timeout: more than 0")
+    assert "codecall.toml" not in cli("run", "a.js", "--preset", "nope").err

@@ -423,3 +423,11 @@ def test_composite_tools_may_call_tools_of_any_server(hanging: CommandLine, monk
     assert hanging("trust").code == exits.OK
     hanging.write("a.js", "return shop.list_orders({ text: 'a' })")
     assert "server 'slow' is not available" in hanging("run", "a.js").err
+
+
+def test_servers_that_are_switched_off_are_named(cli: CommandLine):
+    cli.serve(shop=["list_orders"])
+    with (cli.folder / "codecall.toml").open("a") as file:
+        file.write("enabled = false\n")
+    assert cli("trust").code == 0
+    assert cli("tools").err == "switched off: shop\n"

@@ -50,4 +50,4 @@ def test_runs_of_a_record(cli: CommandLine, records: Path):
     assert cli("trace", "nosuch.jsonl", "--json").json["error"]["code"] == "CANNOT_READ"
     with records.open("a") as file:
         file.write('{"torn\n')
-    assert "1 lines are no events" in cli("trace", str(records)).err
+    assert "line 7 is no event" in cli("trace", str(records)).err

@@ -107,6 +107,50 @@ async def test_a_script_is_a_typed_tool(tmp_path: Path, name: str, style: str, b
     assert "stock" in [tool["name"] for tool in (found.structured_content or {})["tools"]]
 
 
+BROKEN = {"broken.js": "const csv = ;", "broken.ts": "return eval('1');", "broken.star": "import csv"}
+
+
+@pytest.mark.parametrize(("name", "body"), BROKEN.items())
+async def test_a_script_that_the_language_refuses_is_not_served(
+    tmp_path: Path, name: str, body: str, caplog: pytest.LogCaptureFixture
+):
+    style = "#" if name.endswith(".star") else "block"
+    file = write(tmp_path, name, body, style, HEADER.replace("stock", "broken"))
+    good = write(tmp_path, "stock.js", JAVASCRIPT)
+    server: FastMCP[Any] = FastMCP("shop")
+    plugin = CodeCallPlugin.init(composite_tools=[file, good], starlark=True)
+    plugin.install(server)
+    line = file.read_text().rstrip().count("\n") + 1
+    async with Client(server) as client:
+        assert {"stock"} == {"stock", "broken"} & {tool.name for tool in await client.list_tools()}
+        (finding,) = plugin.composite_findings
+        assert str(finding).startswith(f"{file}:{line}: ")
+        assert f"composite tool broken is not served: {finding}" in caplog.text
+        write(tmp_path, name, "return 1", style, HEADER.replace("stock", "broken"))
+        await plugin.reload()
+        assert plugin.composite_findings == ()
+        assert "broken" in {tool.name for tool in await client.list_tools()}
+        write(tmp_path, name, body, style, HEADER.replace("stock", "broken"))
+        await plugin.reload()
+        assert "broken" not in {tool.name for tool in await client.list_tools()}
+    provider = CompositeTools(file, good, starlark=True)
+    async with Client(FastMCP("plain", providers=[provider])) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["stock"]
+        assert [each.tool for each in provider.findings] == ["broken"]
+        write(tmp_path, name, "return 1", style, HEADER.replace("stock", "broken"))
+        assert await provider.reload()
+        assert provider.findings == ()
+
+
+async def test_a_name_that_may_be_a_server_is_left_to_the_run(tmp_path: Path):
+    body = "return [math.add({ a: 1 }), totl(), maps].length;"
+    file = write(tmp_path, "stock.js", body)
+    starlark = "def main():\n    return [math_add(a=1), totl(), get_result('x'), map_of]\nreturn main()"
+    other = write(tmp_path, "other.star", starlark, "#", HEADER.replace("stock", "other"))
+    async with served(file, other, starlark=True) as client:
+        assert {"stock", "other"} <= {tool.name for tool in await client.list_tools()}
+
+
 async def test_it_may_call_what_its_header_allows(tmp_path: Path):
     file = write(tmp_path, "stock.js", "return await callTool('drop', { item: 'x' });")
     async with served(file) as client:

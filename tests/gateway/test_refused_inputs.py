@@ -54,7 +54,7 @@ async def call_tool(context, params):
     if said["raised"]:
         raise MCPError(code=-32602, message=said["text"])
     text = mcp_types.TextContent(type="text", text=said["text"])
-    return mcp_types.CallToolResult(content=[text], is_error=True)
+    return mcp_types.CallToolResult(content=[text], is_error=said.get("fails", True))
 
 async def main():
     server = Server("saying", on_list_tools=list_tools, on_call_tool=call_tool)
@@ -206,3 +206,22 @@ async def test_what_sdks_write_of_a_wrong_input_is_read(
     assert error["code"] == "INVALID_INPUT", error
     assert told(error) == fields
     assert "Valid parameters (* = required): isbn (string), days (integer)." in error["message"]
+
+
+async def test_an_argument_that_an_open_schema_does_not_name_is_warned_of_once(tmp_path: Path) -> None:
+    program, said = tmp_path / "saying.py", tmp_path / "said.json"
+    program.write_text(SAYING, encoding="utf-8")
+    said.write_text(json.dumps({"text": "said", "raised": False, "fails": False}), encoding="utf-8")
+    servers = {"saying": {"command": sys.executable, "args": [str(program), str(said)]}}
+    options = {"servers": servers, "cache_dir": False, "expose": {"mode": "always"}}
+    warning = "saying_say has no parameter limit or day; it has isbn, days. Most tools ignore what they do not have."
+    async with Gateway(GatewayOptions.read(options, where="")) as gate, Client(gate.server) as client:
+        await gate.refresh()
+        script = "await saying.say({ limit: 1, isbn: '1' }); return await saying.say({ ...codecallContext })"
+        ran = await answer(client, "codecall_execute", script=script, context={"limit": 2, "day": 3})
+        assert (ran["result"], ran["warnings"]) == ("said", [warning])
+        dry = await answer(client, "codecall_execute", script="if (false) await saying.say({ limit: 1 })", dryRun=True)
+        assert dry["result"]["valid"]
+        assert dry["warnings"] == [warning.replace(" or day", "")]
+        good = await answer(client, "codecall_execute", script="return await saying.say({ isbn: undefined, days: 1 })")
+        assert "warnings" not in good

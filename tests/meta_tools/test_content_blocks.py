@@ -54,6 +54,8 @@ class Studio:
             *(self.numbered, self.store, self.fail, self.say),
         ):
             self.server.tool(method)
+        self.server.tool(self.say_both, name="read_both", annotations={"readOnlyHint": True})
+        self.server.tool(self.beside, name="read_beside", annotations={"readOnlyHint": True})
         self.server.resource("studio://logo", mime_type="image/png")(lambda: PICTURE)
         self.server.resource("studio://report", mime_type="application/pdf")(lambda: FILE)
         defaults: dict[str, Any] = {"vm": {"preset": "secure"}, "pool": {"min_workers": 0}}
@@ -287,6 +289,12 @@ TEXTS_BESIDE: list[tuple[list[str], dict[str, Any], list[int]]] = [
     (["1", '{"a":2}'], {"result": [1, {"a": 2}]}, []),
     (["True"], {"result": True}, []),
     (["as it is"], {"result": "as it is"}, []),
+    (["# Notes"], {"content": "# Notes"}, []),
+    (["Created a"], {"id": 1, "message": "Created a"}, []),
+    ([json.dumps([{"name": "a"}], indent=2)], {"entities": [{"name": "a"}]}, []),
+    (["a", "b"], {"names": ["a", "b"]}, []),
+    (["# Notes", "and more"], {"content": "# Notes"}, [1]),
+    ([json.dumps([1])], {"entities": [1], "count": 1}, [0]),
     ([], ROWS, []),
     ([json.dumps({"result": ["x" * 100] * 20_000}, indent=1)], {"result": ["x" * 100] * 20_000}, []),
     (["x" * 2_000_000], {"result": "x" * 1_000_000}, [0]),
@@ -309,8 +317,16 @@ async def test_a_script_is_told_of_texts_that_it_did_not_get() -> None:
     envelope, blocks = await Studio().run(f"{call}; return {call}")
     assert (envelope["result"], blocks) == ({"n": 1}, [])
     assert envelope["warnings"] == [
-        "Text that says more than the structured value beside it did not reach the script: of say_both. Call such a "
-        "tool without a script to read it."
+        "Text that says more than the structured value beside it did not reach the script: of say_both. Do not call "
+        "say_both again for it: that may do its work twice."
+    ]
+    reading = call.replace("say_both", "read_both")
+    envelope, _ = await Studio().run(f"{reading}; {call}; return await callTool('read_beside', {{}})")
+    assert envelope["warnings"] == [
+        "Tools returned 1 picture, sound or file beside structured values; scripts get the value alone. Call "
+        "read_beside without a script for both.",
+        "Text that says more than the structured value beside it did not reach the script: of read_both, say_both. "
+        "Call read_both without a script to read it. Do not call say_both again for it: that may do its work twice.",
     ]
     envelope, _ = await Studio().run("return await callTool('say_both', { texts: ['{\"n\": 1}'], value: { n: 1 } })")
     assert "warnings" not in envelope

@@ -58,6 +58,8 @@ async def test_direct_calls_may_be_limited_to_a_list(make_shop: Any) -> None:
     shop = make_shop(direct_calls=["users_*"])
     assert (await shop.ask("codecall:invoke", tool="users_get", input={"id": 1}))["status"] == "ok"
     answer = await shop.ask("codecall:invoke", tool="orders:refund", input={"order": "1", "amount": 1})
+    assert answer["error"]["message"] == "Tool 'orders:refund' may not be called directly"
+    assert answer["error"]["hint"] == "Call it in a script, with codecall:execute."
     assert answer["error"]["code"] == "ACCESS_DENIED"
     assert shop.calls == []
 

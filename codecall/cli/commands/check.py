@@ -36,6 +36,9 @@ TESTS_SUFFIX: Final = ".script.js"
 
 STDIN: Final = "-"
 
+_UNLISTED: Final = "No names of tools are known here: --config names a file with servers."
+"""What hints add that are about unknown names, where there are no servers."""
+
 
 class ScriptSource(NamedTuple):
     """One script to check."""
@@ -221,7 +224,9 @@ async def _check_all(
                 continue
             envelope = await dry_run(script)
             error = cast("JsonObject | None", envelope.get("error"))
-            yield script, _invalid(error) if error is not None else cast("JsonObject", envelope["result"])
+            verdict = _invalid(error) if error is not None else cast("JsonObject", envelope["result"])
+            told = envelope.get("warnings")
+            yield script, {**verdict, "warnings": told} if told else verdict
 
 
 def _invalid(error: Mapping[str, object]) -> JsonObject:
@@ -245,17 +250,10 @@ async def _check_language(preset: str | None, *, starlark: bool) -> AsyncGenerat
     async with Enclave(preset, pool={"min_workers": 0, "max_workers": 1}, starlark=starlark) as enclave:
 
         async def dry_run(script: ScriptSource) -> JsonObject:
-            # With tools of which no names are known: whatever is called could be there.
-            result = await enclave.execute(
-                script.text or "", tool_handler=_never_called, dry_run=True, language=script.language
-            )
+            result = await enclave.check(script.text or "", language=script.language, unlisted=_UNLISTED)
             return result.envelope()
 
         yield dry_run
-
-
-def _never_called(name: str, _: JsonObject) -> object:
-    raise AssertionError(f"a dry run called {name}")
 
 
 @asynccontextmanager
@@ -281,6 +279,8 @@ def _print_findings(output: Output, script: ScriptSource, verdict: JsonObject) -
 
     for finding in verdict["findings"]:
         output.show(render_finding(script.name, script.text or "", finding))
+    for warning in verdict.get("warnings", ()):
+        output.warn(f"{script.name}: {warning}")
 
 
 def _print_summary(output: Output, verdicts: Sequence[JsonObject], skipped_tests: Sequence[str]) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 from cyclopts import Parameter
 
@@ -14,11 +14,13 @@ from codecall.cli.arguments import DEFAULT_SERVERS, AllowedCalls, AsJson, Server
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
+    from codecall.cli.gateway import ServerInventory
     from codecall.cli.output import Output
     from codecall.composite.checks import KnownTool
     from codecall.composite.definition import Definition, Finding, ScriptDefinition, Workflow
     from codecall.composite.reading import ReadDefinitions
     from codecall.gateway.config.options import GatewayOptions
+    from codecall.sandbox.enclave import Enclave
 
 JsonObject = dict[str, Any]
 
@@ -62,7 +64,7 @@ async def composite(
     if not dry_run:
         return await _run(tool, arguments, options, output, trace=trace, allow=allow)
     if isinstance(tool, ScriptDefinition):
-        return await _show_manifest(tool, output)
+        return await _show_manifest(tool, read, options, output)
     return _show_order(tool, arguments, await _schemas(tool, read, options, output), output)
 
 
@@ -96,11 +98,14 @@ async def definitions_verdict(sources: Sequence[str], options: GatewayOptions | 
     from codecall.cli.output import count_of
 
     read = _read(sources)
-    findings = [*read.findings, *[finding async for finding in _script_findings(read, output)]]
-    compared = 0
+    compared, known = 0, None
     if options is not None and options.servers and (read.tools or read.wrong):
         compared = len(options.servers)
-        findings += await _live_findings(read, options, output)
+        known = await _server_tools(options, output)
+    refused, contradicted = await find_all(read, known)
+    findings = [*read.findings, *refused, *contradicted]
+    for failure in known.failures if known is not None else ():
+        output.warn(failure)
     body = [
         {"file": each.place.file, "line": each.place.line, "path": each.place.path, "message": each.message}
         for each in findings
@@ -117,79 +122,75 @@ async def definitions_verdict(sources: Sequence[str], options: GatewayOptions | 
     return {"valid": not findings, "findings": body, "tools": [tool.name for tool in read.tools]}
 
 
-async def _live_findings(read: ReadDefinitions, options: GatewayOptions, output: Output) -> list[Finding]:
-    from codecall.composite.checks import KnownTool, check_tools
+class ServerTools(NamedTuple):
+    """What the servers list."""
 
-    tools, failures = await _server_tools(options, output)
-    definitions = [*((tool, read.places[tool.name]) for tool in read.tools), *read.wrong]
-    tools |= {tool.name: KnownTool(tool.parameters) for tool, _ in definitions}
-    found: list[Finding] = []
-    for tool, findings in definitions:
-        before = len(findings.found)
-        check_tools(tool, findings, tools)
-        found += findings.found[before:]
-    for failure in failures:
-        output.warn(failure)
-    return found
+    tools: dict[str, KnownTool]
+    """Their tools by the names that steps and scripts call."""
+    failures: list[str]
+    """Which servers cannot be asked."""
 
 
-async def _server_tools(options: GatewayOptions, output: Output) -> tuple[dict[str, KnownTool], list[str]]:
-    """The servers' tools by the names that steps call; and which servers cannot be asked."""
-    from codecall.cli.gateway import list_servers
+def listed_tools(servers: Sequence[ServerInventory]) -> ServerTools:
+    """What servers list that have been asked."""
     from codecall.composite.checks import KnownTool
+
+    tools = {
+        f"{server.name}_{tool.name}": KnownTool(tool.parameters, tool.output_schema, server.name)
+        for server in servers
+        for tool in server.tools
+    }
+    failed = [f"{each.name} cannot be asked: {each.failure.message}" for each in servers if each.failure is not None]
+    return ServerTools(tools, failed)
+
+
+async def _server_tools(options: GatewayOptions, output: Output) -> ServerTools:
+    from codecall.cli.gateway import list_servers
     from codecall.gateway.gateway import Gateway
 
     gateway = Gateway(options.model_copy(update={"composite_tools": type(options.composite_tools)()}))
     with output.progress("servers", reports_servers=True) as progress:
         async with gateway:
-            servers = await list_servers(gateway, progress)
-    tools = {
-        f"{server.name}_{tool.name}": KnownTool(tool.parameters, tool.output_schema)
-        for server in servers
-        for tool in server.tools
-    }
-    failed = [
-        f"{server.name} cannot be asked: {server.failure.message}" for server in servers if server.failure is not None
-    ]
-    return tools, failed
+            return listed_tools(await list_servers(gateway, progress))
 
 
-async def _script_findings(read: ReadDefinitions, output: Output) -> AsyncGenerator[Finding]:
-    """What the language refuses in the scripts."""
-    for tool in read.scripts:
-        if tool.language == "starlark" and not tool.names_its_tools:
-            output.warn(f"{tool.name}: its script is not checked: allowedTools does not name all the tools it may call")
-            continue
-        verdict = await _verdict(tool)
-        for problem in cast("Sequence[JsonObject]", verdict["findings"]):
-            findings = read.places[tool.name]
-            location = cast("Mapping[str, int]", problem.get("location") or {})
-            findings.add("", problem["message"], line=location.get("line"))
-            yield findings.found[-1]
+async def find_all(read: ReadDefinitions, known: ServerTools | None) -> tuple[list[Finding], list[Finding]]:
+    """What is wrong with definitions that were read: what the language refuses of scripts, which are not served then;
+    and what the servers' tools contradict, or what names there are.
+
+    Args:
+        read: The definitions.
+        known: What the servers list; None: they are not asked.
+    """
+    from codecall.composite.checks import KnownTool, check_tools
+    from codecall.composite.definition import ScriptDefinition
+    from codecall.composite.scripts.checking import check_script
+
+    refused: list[Finding] = []
+    contradicted: list[Finding] = []
+    definitions = [*((tool, read.places[tool.name]) for tool in read.tools), *read.wrong]
+    tools = None if known is None else known.tools | {tool.name: KnownTool(tool.parameters) for tool, _ in definitions}
+    async with _enclave(read.scripts) as enclave:
+        for tool, findings in definitions:
+            sound = not findings.found
+            if sound and isinstance(tool, ScriptDefinition):
+                refused += await check_script(tool, findings, enclave)
+            before = len(findings.found)
+            if tools is not None:
+                check_tools(tool, findings, tools)
+            if sound and isinstance(tool, ScriptDefinition) and not findings.found:
+                all_known = known is not None and not known.failures
+                await check_script(tool, findings, enclave, tools if all_known else None, guesses=True)
+            contradicted += findings.found[before:]
+    return refused, contradicted
 
 
-async def _verdict(tool: ScriptDefinition) -> JsonObject:
-    """What a dry run of a script says: `{valid, findings, manifest}`."""
+def _enclave(scripts: Sequence[ScriptDefinition]) -> Enclave:
+    """What checks these scripts; it starts nothing before the first."""
     from codecall.sandbox.enclave import Enclave
 
-    starlark = tool.language == "starlark"
-    async with Enclave(pool={"min_workers": 0, "max_workers": 1}, starlark=starlark) as enclave:
-        result = await enclave.execute(
-            tool.script,
-            tool_handler=_never_called,
-            # Its functions and its variables are known by name; AgentScript has neither.
-            tools=[{"name": name} for name in tool.tools()] if starlark else None,
-            context=dict.fromkeys(cast("JsonObject", tool.parameters.get("properties") or {})),
-            dry_run=True,
-            language=tool.language,
-        )
-    if result.error is not None:
-        return {"valid": False, "findings": [result.error.as_dict()]}
-    return cast("JsonObject", result.value)
-
-
-def _never_called(name: str, _: JsonObject) -> object:
-    raise AssertionError(f"a dry run called {name}")
+    starlark = any(tool.language == "starlark" for tool in scripts)
+    return Enclave(pool={"min_workers": 0, "max_workers": 1}, starlark=starlark)
 
 
 def _options(server_args: ServerArguments, output: Output) -> GatewayOptions:
@@ -341,9 +342,15 @@ def _show_order(workflow: Workflow, arguments: JsonObject, schemas: Mapping[str,
     return exits.OK
 
 
-async def _show_manifest(tool: ScriptDefinition, output: Output) -> int:
+async def _show_manifest(tool: ScriptDefinition, read: ReadDefinitions, options: GatewayOptions, output: Output) -> int:
     """Show what a script is known to call."""
-    verdict = await _verdict(tool)
+    from codecall.composite.checks import KnownTool
+    from codecall.composite.scripts.checking import script_verdict
+
+    known = await _server_tools(options, output)
+    tools = known.tools | {each.name: KnownTool(each.parameters) for each in read.tools}
+    async with _enclave([tool]) as enclave:
+        verdict = await script_verdict(tool, enclave, None if known.failures else tools)
     output.document({"name": tool.name, **verdict})
     return exits.OK if verdict["valid"] else exits.FAILED
 
@@ -380,8 +387,11 @@ async def _run(
     if result.is_error and body is None:
         raise CodeCallError(" ".join(getattr(block, "text", "") for block in result.content), code="USAGE")
     if result.is_error and body is not None:
-        output.note(f"steps: {json.dumps(body.get('steps', {}))}")
+        if steps := body.get("steps"):
+            output.note(f"steps: {json.dumps(steps)}")
         body = explain_unasked(name_commands(body), output, person)
+        if body.get("code") == "TOOL_NOT_FOUND" and body.get("steps"):
+            body["hint"] = "`codecall composite check` names the tool that may be meant."
         error = CodeCallError(str(body.get("message")), code=str(body.get("code")), hint=body.get("hint"))
         output.failure(error)
         return exits.exit_for(error.code)

@@ -54,7 +54,10 @@ async def search(
             result = await gateway.call("search", arguments)
             ask_first = gateway.asked_tools()
             failures = listing_failures(gateway.gateway)
-            advice = [failure_advice(gateway.gateway, name, failure) for name, failure in failures.items()]
+            advice = [
+                f"{name}: " * (len(failures) > 1) + failure_advice(gateway.gateway, name, failure)
+                for name, failure in failures.items()
+            ]
     if as_json:
         output.document(result)
     else:

@@ -40,7 +40,11 @@ async def tools(
     from codecall.gateway.gateway import Gateway
 
     output = Output(as_json=as_json)
-    gateway = Gateway(select_servers(gateway_options(server_args, output), names))
+    options = gateway_options(server_args, output)
+    off = [name for name, server in options.servers.items() if not server.enabled]
+    if off and not names:
+        output.note(f"switched off: {', '.join(off)}")
+    gateway = Gateway(select_servers(options, names))
     with output.progress("servers", reports_servers=True) as progress:
         async with gateway:
             servers = await list_servers(gateway, progress)

@@ -39,12 +39,15 @@ def trace(
     with output.progress("reading"):
         traces, skipped = _read(records)
     if skipped:
-        output.note(f"{records}: {len(skipped)} lines are no events, the first is line {skipped[0]}", "yellow")
+        which = f"line {skipped[0]} is no event"
+        if len(skipped) > 1:
+            which = f"{len(skipped)} lines are no events, the first is line {skipped[0]}"
+        output.note(f"{records}: {which}", "yellow")
     if run is not None:
         traces = named_run(traces, run)
     if not traces:
-        what = f"no run {run}" if run is not None else "no runs"
-        raise CodeCallError(f"There is {what} in {records}", code="NOT_FOUND")
+        what = f"There is no run {run}" if run is not None else "There are no runs"
+        raise CodeCallError(f"{what} in {records}", code="NOT_FOUND")
     if page is not None:
         from codecall.cli.render import write_trace_page
 

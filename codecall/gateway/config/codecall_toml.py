@@ -108,7 +108,27 @@ def _read_table(file: Path, key: str, value: object) -> object:
     if name == "expose":
         # Unlike the others it holds no secrets, so that its values may be shown.
         return ExposeOptions.read(table, where=f"{file}: expose")
+    if name == "codecall":
+        return _with_record_files(table, file.parent)
     return _with_paths(table, file.parent) if name == "composite_tools" else table
+
+
+def _with_record_files(values: dict[str, object], folder: Path) -> dict[str, object]:
+    """The options of the plugin, in which files of records are relative to `folder`."""
+    audit = values.get("audit")
+    sinks: object = cast("dict[str, object]", audit).get("sinks") if isinstance(audit, dict) else None
+    if not isinstance(sinks, (list, tuple)):
+        return values
+
+    def placed(sink: object) -> object:
+        if isinstance(sink, str):
+            return _from_folder(sink, folder)
+        if isinstance(sink, dict) and isinstance(path := cast("dict[str, object]", sink).get("file"), str):
+            return {**cast("dict[str, object]", sink), "file": _from_folder(path, folder)}
+        return cast("object", sink)
+
+    placed_sinks = [placed(sink) for sink in cast("Sequence[object]", sinks)]
+    return {**values, "audit": {**cast("dict[str, object]", audit), "sinks": placed_sinks}}
 
 
 def _with_paths(values: dict[str, object], folder: Path) -> dict[str, object]:
@@ -166,7 +186,7 @@ def _from_folder(path: str, folder: Path) -> str:
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 _HEAD: Final = """\
-# What `codecall serve` runs; docs/reference/gateway.md explains every option.
+# What `codecall serve` runs; `codecall doctor` says whether it works.
 # `${NAME}` stands for an environment variable, read when a server starts;
 # `${NAME:-text}` has a default.
 """

@@ -193,6 +193,7 @@ _NAMED: Final = re.compile(r"(?P<name>(?=[^=]*[a-z])[A-Za-z][A-Za-z0-9_-]{0,63})
 """`name=server`. Without a small letter it is a variable for the program, as a shell takes it."""
 _VARIABLE: Final = re.compile(r"(?P<name>[A-Z_][A-Z0-9_]*)=(?P<value>.*)", re.DOTALL)
 _URL: Final = re.compile(r"https?://", re.IGNORECASE)
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://(?=\S+$)", re.IGNORECASE)
 _SCRIPTS: Final = {".py": (sys.executable,), ".js": ("node",), ".mjs": ("node",), ".cjs": ("node",)}
 
 
@@ -248,6 +249,8 @@ def _parse_server(text: str, name: str | None) -> tuple[AnyServer, str]:
     word."""
     if _URL.match(text):
         return HttpServer.read({"url": text}, where=name or "url", show_values=False), name_from_url(text)
+    if (scheme := _SCHEME.match(text)) is not None:
+        raise OptionsError(f"a server is reached at http:// or https://, not at {scheme[0]}")
     file = Path(text).expanduser()
     if file.suffix.lower() in SUFFIXES and not re.search(r"\s", text):
         raise OptionsError(f"{text}: is a file of data, no server", hint="Give it with --config, or with --openapi.")

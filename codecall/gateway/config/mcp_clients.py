@@ -29,6 +29,9 @@ TITLES: Final[Mapping[Client, str]] = {
 Scope = Literal["project", "user"]
 """Whether a file counts in one project, or everywhere."""
 
+PLACEHOLDER: Final = "…"
+"""Stands for a value that a person has to write, in files that this program writes for clients. It is no value."""
+
 _EDITORS: Final = ("Code", "Code - Insiders", "VSCodium")
 
 
@@ -178,7 +181,7 @@ def build_snippet(
     on = machine or Machine.current()
     entry: dict[str, object] = {"command": program, "args": list(arguments)}
     if variables and client != "claude-code":
-        entry["env"] = dict.fromkeys(variables, "…")
+        entry["env"] = dict.fromkeys(variables, PLACEHOLDER)
     places = client_files(client, folder=folder, machine=on)
     user = [place.path for place in places if place.scope == "user"]
     command: list[str] | None = None

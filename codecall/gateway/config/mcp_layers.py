@@ -42,6 +42,13 @@ class ConfigLayer(NamedTuple):
 _FOREIGN_NAMES: Final = frozenset(
     {"claude_desktop_config.json", ".claude.json", ".mcp.json", "mcp.json", "mcp_config.json"}
 )
+_OTHER_PROGRAMS: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
+    "mcp_servers": ("Codex", frozenset({"command", "url"})),
+    "context_servers": ("Zed", frozenset({"command", "source", "url"})),
+    "mcp": ("opencode", frozenset({"type"})),
+    "extensions": ("Goose", frozenset({"type", "cmd", "uri"})),
+}
+"""Clients whose files are not read: the key under which their servers stand, and what each of these has."""
 _ENTRY_KEYS: Final = frozenset({"command", "url", "httpUrl", "serverUrl"})
 _KEEP_MORE: Final = frozenset({"claude_desktop_config.json", ".claude.json"})
 """Files in which clients keep much besides servers."""
@@ -56,6 +63,7 @@ def find_layers(file: Path, data: Mapping[str, object], folder: Path) -> list[Co
         OptionsError: a part of it that holds servers is no object; or options of ours stand beside `mcpServers`.
     """
     where = str(file)
+    _refuse_other_program(where, data)
     is_only_ours = file.suffix.lower() in (".toml", ".yaml", ".yml")
     are_servers = data and all(isinstance(entry, dict) and _ENTRY_KEYS & entry.keys() for entry in data.values())
     if "mcpServers" in data:
@@ -85,6 +93,26 @@ def find_layers(file: Path, data: Mapping[str, object], folder: Path) -> list[Co
         return [ConfigLayer(where, rank, data, scope, project)]
     is_ours = file.name not in _FOREIGN_NAMES or "servers" in data or "name" in data
     return None if is_ours else [ConfigLayer(where, rank, {}, scope, project, unused=_unused(file, data))]
+
+
+def _refuse_other_program(where: str, data: Mapping[str, object]) -> None:
+    """Refuse a file of a client whose form is not read.
+
+    Raises:
+        OptionsError: it is one.
+    """
+    if "servers" in data or "mcpServers" in data:
+        return
+    for key, (program, marks) in _OTHER_PROGRAMS.items():
+        entries = data.get(key)
+        if not isinstance(entries, dict) or not entries:
+            continue
+        values = cast("dict[str, object]", entries).values()
+        if all(isinstance(entry, dict) and marks & entry.keys() for entry in values):
+            raise OptionsError(
+                f"{where}: this is a file of {program}, which is not read",
+                hint="Copy its servers: `codecall add NAME -- COMMAND…`, or `codecall add NAME https://…`, for each.",
+            )
 
 
 def _own_options(data: Mapping[str, object]) -> list[str]:

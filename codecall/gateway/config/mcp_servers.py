@@ -58,6 +58,10 @@ class EntryContext(NamedTuple):
     """What the file asks a person for, by id, with its default."""
 
 
+_PLAIN_VARIABLE = re.compile(r"\$[A-Za-z_]\w*")
+"""A variable as Gemini's files may have it, and as no other client reads it."""
+
+
 class TranslatedEntry(NamedTuple):
     """One entry in our terms."""
 
@@ -257,4 +261,6 @@ def _string_mapping(value: object, notes: list[str]) -> object:
     pairs = cast("dict[str, object]", value)
     if nulls := [key for key, item in pairs.items() if item is None]:
         notes.append(f"left out, as it is null: {', '.join(nulls)}")
+    if plain := [key for key, item in pairs.items() if isinstance(item, str) and _PLAIN_VARIABLE.fullmatch(item)]:
+        notes.append(f"passed on as it stands, since only ${{NAME}} is replaced and not $NAME: {', '.join(plain)}")
     return {key: _string(item) for key, item in pairs.items() if item is not None}

@@ -72,7 +72,7 @@ def find_started_program(command: str, args: Sequence[str]) -> str:
     """Find the package, module, image or file that a command starts: `mcp-server-git` for `uvx --quiet
     mcp-server-git`; the command itself where that is not certain, for the word could be anything, even a secret."""
     runner = program_stem(command)
-    if not _is_runner(runner):
+    if not is_runner(runner):
         return command
     skip = False
     for word in args:
@@ -86,26 +86,28 @@ def find_started_program(command: str, args: Sequence[str]) -> str:
             continue
         elif word.startswith("-"):
             break
-        elif _is_runner(program_stem(word)):
+        elif is_runner(program_stem(word)):
             runner = program_stem(word)
         else:
             # A word with blanks may be code, one with `=` an assignment.
             code = (runner == "cmd" and " " in word) or re.match(r"\w+=(?!=)", word)
-            return command if code or _looks_secret(word) else word
+            return command if code or looks_secret(word) else word
     return command
 
 
-def _is_runner(program: str) -> bool:
+def is_runner(program: str) -> bool:
+    """Whether a program starts others, or the code in a file or in its arguments."""
     return program in RUNNERS or re.fullmatch(r"python\d(?:\.\d+)?", program) is not None
 
 
 def describe_program(command: str) -> str:
     """The base name of the first word of a command, unless it may be a secret; else `its program`."""
     name = PureWindowsPath(next(iter(command.split()), "")).name
-    return "its program" if not name or len(name) > MAX_NAME_CHARS or _looks_secret(name) else f"`{name}`"
+    return "its program" if not name or len(name) > MAX_NAME_CHARS or looks_secret(name) else f"`{name}`"
 
 
-def _looks_secret(word: str) -> bool:
+def looks_secret(word: str) -> bool:
+    """Whether an argument may be a secret."""
     from codecall.gateway.config.secret_detection import is_secret  # loads patterns, and most starts name no server
 
     return "://" not in word and is_secret("argument", word)
@@ -148,7 +150,7 @@ def _name_of_source(url: str) -> str:
     except ValueError:
         repository = ""
     plain = _AFFIXES.sub("", _AFFIXES.sub("", repository))
-    return fit_name(plain) if plain and not _looks_secret(repository) else name_from_url(url)
+    return fit_name(plain) if plain and not looks_secret(repository) else name_from_url(url)
 
 
 def _host(url: str) -> str:

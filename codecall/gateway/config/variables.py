@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from codecall.errors import OptionsError
+from codecall.gateway.config.mcp_clients import PLACEHOLDER
 from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
 
 _LINE = re.compile(
@@ -97,6 +98,7 @@ class _ReferenceReplacer:
         self.environ = environ
         self._problems: dict[str, None] = {}
         self._unset: dict[str, None] = {}
+        self._unwritten: dict[str, None] = {}
 
     def text(self, text: str, place: str, own: Mapping[str, str] | None = None) -> str:
         """`text` with its references replaced; variables in `own` count before the environment."""
@@ -114,8 +116,13 @@ class _ReferenceReplacer:
         """Raise `OptionsError` if anything was missing or wrong; it names everything."""
         if not self._problems:
             return
-        hint = f"Set {', '.join(self._unset)} in the environment codecall is started in." if self._unset else None
-        raise OptionsError("; ".join(self._problems), hint=hint)
+        hints = [f"Set {', '.join(self._unset)} in the environment codecall is started in."] if self._unset else []
+        if self._unwritten:
+            hints.append(
+                f"Write the value of {', '.join(self._unwritten)} in place of {PLACEHOLDER} in the file of the client "
+                "that starts codecall, or take the line out there if the environment of the client has it."
+            )
+        raise OptionsError("; ".join(self._problems), hint=" ".join(hints) or None)
 
     def _replace(self, match: re.Match[str], place: str, own: Mapping[str, str]) -> str:
         if match["escaped"]:
@@ -127,14 +134,17 @@ class _ReferenceReplacer:
         if variable is None or name == "/":
             self.refuse(f"{place}: ${{{kind}:{name}}} means nothing here; $${{ stands for ${{ itself")
             return ""
-        value = own.get(variable, self.environ.get(variable))
-        if value or (value is not None and default is None):
+        value = own.get(variable, PLACEHOLDER)
+        value = self.environ.get(variable) if value == PLACEHOLDER else value
+        unwritten = value == PLACEHOLDER
+        if not unwritten and (value or (value is not None and default is None)):
             return value
         if default is not None:
             return default
         prefix = f"the input {name} is asked for: " if kind == "input" else ""
-        self.refuse(f"{place}: {prefix}environment variable {variable} is not set")
-        self._unset[variable] = None
+        what = f"still has the placeholder {PLACEHOLDER}" if unwritten else "is not set"
+        self.refuse(f"{place}: {prefix}environment variable {variable} {what}")
+        (self._unwritten if unwritten else self._unset)[variable] = None
         return ""
 
 
@@ -199,6 +209,9 @@ def _resolve_program(server: StdioServer, replacer: _ReferenceReplacer) -> dict[
         file = Path(_expand_home(replacer.text(server.env_file, "env_file")))
         replacer.finish()
         file_variables = read_env_file(file, where=f"{replacer.where}.env_file")
+    for key, value in (*file_variables.items(), *server.env.items()):
+        if value == PLACEHOLDER:
+            replacer.refuse(f"env.{key}: still has the placeholder {PLACEHOLDER}")
     env = {
         **file_variables,
         **{key: replacer.text(value, f"env.{key}", file_variables) for key, value in server.env.items()},

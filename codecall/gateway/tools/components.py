@@ -23,7 +23,7 @@ from mcp.shared.inbound import x_mcp_header_map
 from pydantic import PrivateAttr
 
 from codecall.gateway.upstream.errors import CONNECTION_META_KEYS, forwarded_meta, is_modern, raise_server_errors_as
-from codecall.gateway.upstream.interface import Upstream
+from codecall.gateway.upstream.interface import UNCHECKED_KEYWORD, Upstream, unchecked_schema
 from codecall.gateway.upstream.session import set_header_parameters
 
 MAX_PARTS: Final = 2_000
@@ -119,6 +119,12 @@ class GatewayTool(Tool):
                 self, self._source.upstream.name, arguments, lambda: self._call(arguments, context)
             )
         return await self._call(arguments, context)
+
+    def to_mcp_tool(self, **overrides: Any) -> mcp_types.Tool:
+        """As clients see it: they refuse results by its schema, which one that is only described must not make them."""
+        if (schema := self.output_schema) is not None and schema.get(UNCHECKED_KEYWORD):
+            overrides.setdefault("outputSchema", unchecked_schema(schema))
+        return super().to_mcp_tool(**overrides)
 
     async def _call(self, arguments: dict[str, Any], context: Context | None) -> ToolResult:
         context = context or get_context()

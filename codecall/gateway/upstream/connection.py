@@ -211,8 +211,8 @@ class UpstreamConnection:
                 self._end_reason = reason
                 self._handle_end()
                 return connection_ended_error(self._server, reason)
-            if (reason := self._transport.describe_refusal(failure)) is not None:
-                return request_refused_error(self._server, reason)
+            if (refusal := self._transport.describe_refusal(failure)) is not None:
+                return request_refused_error(self._server, *refusal)
         return None
 
     async def _run(self) -> None:
@@ -309,10 +309,10 @@ class UpstreamConnection:
                 return cause.message if known else str(cause)
             if (
                 isinstance(self._transport, HttpTransport)
-                and (reason := self._transport.describe_refusal(cause)) is not None
+                and (refusal := self._transport.describe_first_refusal(cause)) is not None
             ):
-                self.advice = UNREACHABLE_ADVICE
-                return f"it {reason}"
+                self.advice = refusal.advice
+                return f"it {refusal.reason}"
             if isinstance(cause, MCPError):
                 if cause.error.code != mcp_types.CONNECTION_CLOSED or self._transport is None:
                     return f"it answered its first request with error {cause.error.code}"

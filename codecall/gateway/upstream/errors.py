@@ -38,6 +38,10 @@ OUTPUT_ADVICE: Final = (
 """What to do about a program that prints to its standard output."""
 UNREACHABLE_ADVICE: Final = "Is the server up, and the address right?"
 """What to ask about a URL that does not answer as it should."""
+NO_ENDPOINT_ADVICE: Final = (
+    "Nothing of MCP answers at this path: `url` has to be that of the server's MCP endpoint, such as https://host/mcp."
+)
+"""What to do about a URL where something else answers."""
 
 CONNECTION_META_KEYS: Final = frozenset(
     {
@@ -94,11 +98,9 @@ def connection_ended_error(server: str, reason: str) -> ServerUnavailableError:
     return _unavailable(server, f"Server '{server}' {reason} while the call was under way", _MAY_HAVE)
 
 
-def request_refused_error(server: str, reason: str) -> ServerUnavailableError:
+def request_refused_error(server: str, reason: str, advice: str) -> ServerUnavailableError:
     """The error of a call that the transport, or a proxy before the server, refused."""
-    return _unavailable(
-        server, f"Server '{server}' {reason} instead of taking the call", f"Call again. {UNREACHABLE_ADVICE}"
-    )
+    return _unavailable(server, f"Server '{server}' {reason} instead of taking the call", f"{_AGAIN}. {advice}")
 
 
 def gateway_closing_error(server: str) -> ServerUnavailableError:
@@ -124,6 +126,23 @@ def call_timeout_error(server: str, seconds: float) -> ServerTimeoutError:
         tool_name=server,
         hint="It may still have taken effect. Ask for less at once, or raise the server's `call_timeout_s`.",
     )
+
+
+def status_advice(status: int, credentials: str) -> str:
+    """What to do about a server that answers its first request with an HTTP status.
+
+    Args:
+        status: the status.
+        credentials: which credentials are configured, in words; empty: none.
+    """
+    if status in (401, 403):
+        given = f"It refuses what is configured: {credentials}." if credentials else "No credentials are configured."
+        return f'{given} Give those that it takes: `headers`, `auth` with a token, or auth = "oauth" to sign in.'
+    if status in (404, 405, 406, 410, 415):
+        return NO_ENDPOINT_ADVICE
+    if status >= 500:
+        return "Something answers there and fails: look into the log of the server, or of the proxy before it."
+    return UNREACHABLE_ADVICE
 
 
 def repair_advice(error: CodeCallError) -> str:

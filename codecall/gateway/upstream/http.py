@@ -21,8 +21,9 @@ from fastmcp.client.transports.base import ClientTransport, SessionKwargs, Trans
 from mcp import ClientSession, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, JSONRPCError, JSONRPCResponse, RequestId
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, METHOD_NOT_FOUND, JSONRPCError, JSONRPCResponse, RequestId
 
+from codecall.gateway.upstream.errors import NO_ENDPOINT_ADVICE, UNREACHABLE_ADVICE, status_advice
 from codecall.gateway.upstream.messages import (
     IN_THREAD_BYTES,
     TOO_MANY_VALUES,
@@ -57,6 +58,8 @@ _REFUSED_MESSAGE: Final = (INTERNAL_ERROR, "Server returned an error response")
 """Code and message of the error that the SDK raises for a response with an HTTP status that MCP does not use."""
 
 
+_NO_MCP: Final = f"answered its first request with error {METHOD_NOT_FOUND}"
+
 _COMPRESSED: Final = "it is compressed"
 
 _EVENT_END: Final = re.compile(rb"(?:\n\r?\n|\r\r)[\r\n]*")
@@ -75,6 +78,15 @@ _IDLE_EVENTS_PER_S: Final = 100
 
 _MAX_IDLE_S: Final = 10
 """Seconds with that many events, and no message between them, after which a stream is closed."""
+
+
+class Refusal(NamedTuple):
+    """Why a request was not answered."""
+
+    reason: str
+    """What happened, after the name of the server."""
+    advice: str
+    """What to do about it."""
 
 
 class HttpTransport(ClientTransport):
@@ -152,19 +164,39 @@ class HttpTransport(ClientTransport):
             else _SESSION_LOST.get((failure.error.code, failure.error.message))
         )
 
-    def describe_refusal(self, failure: BaseException) -> str | None:
-        """Say what kept a request from being response_id, if `failure` is of the transport; None: it is not."""
+    def describe_refusal(self, failure: BaseException) -> Refusal | None:
+        """Say what kept a request from being answered, if `failure` is of the transport; None: it is not."""
         if isinstance(failure, MCPError) and (failure.error.code, failure.error.message) == _REFUSED_MESSAGE:
-            return f"answered HTTP {self._status}" if self._status >= 400 else "answered with an HTTP error"
+            return self._refused(self._status)
         if isinstance(failure, httpx2.HTTPStatusError):
-            return f"answered HTTP {failure.response.status_code}"
+            return self._refused(failure.response.status_code)
+        reason = None
         if isinstance(failure, httpx2.TimeoutException):
-            return "could not be reached in time"
-        if isinstance(failure, httpx2.ConnectError):
-            return str(failure) if isinstance(failure, PrivateAddressError) else "could not be reached"
-        if isinstance(failure, httpx2.HTTPError | httpx2.InvalidURL | httpx2.StreamError):
-            return f"could not be reached ({type(failure).__name__})"
-        return None
+            reason = "could not be reached in time"
+        elif isinstance(failure, httpx2.ConnectError):
+            reason = str(failure) if isinstance(failure, PrivateAddressError) else "could not be reached"
+        elif isinstance(failure, httpx2.HTTPError | httpx2.InvalidURL | httpx2.StreamError):
+            reason = f"could not be reached ({type(failure).__name__})"
+        return None if reason is None else Refusal(reason, UNREACHABLE_ADVICE)
+
+    def describe_first_refusal(self, failure: BaseException) -> Refusal | None:
+        """As `describe_refusal`, of the first request of a connection."""
+        refusal = self.describe_refusal(failure)
+        if refusal is None and isinstance(failure, MCPError) and failure.error.code == METHOD_NOT_FOUND:
+            # The SDK takes a path that there is not for a method that there is not.
+            return self._refused(self._status) if self._status >= 400 else Refusal(_NO_MCP, NO_ENDPOINT_ADVICE)
+        return refusal
+
+    def _refused(self, status: int) -> Refusal:
+        if status < 400:
+            return Refusal("answered with an HTTP error", UNREACHABLE_ADVICE)
+        return Refusal(f"answered HTTP {status}", status_advice(status, self._credentials()))
+
+    def _credentials(self) -> str:
+        """Which credentials are configured, by their places."""
+        auth = {None: [], "oauth": ['auth = "oauth"']}.get(self._auth, ["the token in `auth`"])
+        headers = [f"headers.{name}" for name in self._headers]
+        return ", ".join([*auth, *(["the name and password in `url`"] if self._basic is not None else []), *headers])
 
     def _awaits(self, request_id: RequestId | None) -> bool:
         return self._connected is not None and self._connected.awaits(request_id)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import mcp_types
 from fastmcp import Context
@@ -13,6 +13,9 @@ from mcp import ClientSession
 from codecall.gateway.upstream.listing import Listing
 
 T = TypeVar("T")
+
+UNCHECKED_KEYWORD: Final = "x-unchecked"
+"""Marks the schema of a tool's results that says what they should be, and that nobody holds them against."""
 
 
 class UpstreamCall(Protocol):
@@ -66,3 +69,10 @@ class Upstream(Protocol):
         """Have `callback` called with "started" when the server was connected for a call, and with "tools", "resources"
         or "prompts" when it says that they have changed."""
         ...
+
+
+def unchecked_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema that every result has for which `schema` says what it should be; clients refuse results by it."""
+    if not schema.get("x-fastmcp-wrap-result"):
+        return {"type": "object", "additionalProperties": True}
+    return {"type": "object", "properties": {"result": {}}, "required": ["result"], "x-fastmcp-wrap-result": True}

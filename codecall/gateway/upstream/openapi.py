@@ -7,6 +7,7 @@ annotations that access rules read: GET and HEAD change nothing, DELETE destroys
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Set
@@ -29,6 +30,7 @@ from mcp_types import CallToolRequestParams, ToolAnnotations
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import OpenApiServer
 from codecall.gateway.upstream.addresses import is_allowed_target
+from codecall.gateway.upstream.interface import UNCHECKED_KEYWORD, unchecked_schema
 from codecall.jsonio.decode import read_json
 from codecall.jsonio.documents import is_harmless_yaml
 
@@ -40,6 +42,12 @@ logger = logging.getLogger("codecall")
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Largest document."""
+
+MAX_RESULT_SCHEMA: Final = 32 * 1024
+"""Largest schema of an operation's results that is published, as JSON."""
+
+MAX_RESULT_SCHEMAS: Final = 8 * 1024 * 1024
+"""The same for all operations of a document."""
 
 MAX_DEPTH: Final = 100
 """Nesting of a YAML document; the time to read deeper ones grows by its square."""
@@ -144,8 +152,9 @@ async def _fetch_document(name: str, options: OpenApiServer) -> tuple[bytes, str
             return await asyncio.to_thread(_read_file, options.openapi), None
         except OSError as failure:
             raise OptionsError(
-                f"servers.{name}.openapi: the file cannot be read ({failure.strerror or type(failure).__name__})",
-                hint="A path is looked for in the folder that the gateway was started in.",
+                f"servers.{name}.openapi: the file {_full_path(options.openapi)} cannot be read"
+                f" ({failure.strerror or type(failure).__name__})",
+                hint="A path in a configuration file is looked for in the folder of that file.",
             ) from None
     try:
         return await _download(name, options), options.openapi
@@ -196,8 +205,12 @@ def _fetch_error(name: str, reason: str) -> OptionsError:
     )
 
 
+def _full_path(path: str) -> Path:
+    return Path(path).expanduser().absolute()
+
+
 def _read_file(path: str) -> bytes:
-    with Path(path).expanduser().open("rb") as file:
+    with _full_path(path).open("rb") as file:
         text = file.read(MAX_BYTES + 1)
     if len(text) > MAX_BYTES:
         raise OSError(0, f"it is larger than {MAX_BYTES} bytes")
@@ -270,11 +283,13 @@ def _build_server(name: str, document: dict[str, Any], base_url: str, options: O
         # All callers have this client: what the API sets for one would speak for the next.
         client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     checks = _ParameterChecks({name.lower() for name in options.headers})
+    results = _ResultSchemas()
 
     def annotate(route: HTTPRoute, component: object) -> None:
         if isinstance(component, OpenAPITool):
             component.annotations = _annotations(route.method.upper(), route.summary)
             checks.add(route, component)
+            component.output_schema = results.published(component.output_schema)
 
     try:
         provider = OpenAPIProvider(
@@ -282,7 +297,6 @@ def _build_server(name: str, document: dict[str, Any], base_url: str, options: O
             client,
             route_maps=[RouteMap(mcp_type=MCPType.TOOL)],
             mcp_component_fn=annotate,
-            validate_output=False,  # what an API answers is passed on as it is
         )
     except Exception as failure:
         logger.debug("The OpenAPI document of %s cannot be used", name, exc_info=True)
@@ -303,7 +317,8 @@ class _ParameterChecks(Middleware):
 
     An empty part of a path leaves the path of another operation, as a rule that of all the items. A header that the
     operator has configured is none that a caller may set, whatever the document says; nor is one of the transport. A
-    cookie would replace the operator's `Cookie`, and a value of one may hold no other.
+    cookie would replace the operator's `Cookie`, and a value of one may hold no other. FastMCP leaves out an argument
+    that the operation does not have: the call would do something else than it says.
 
     Args:
         headers: names of the configured headers, in lower case.
@@ -312,11 +327,13 @@ class _ParameterChecks(Middleware):
     def __init__(self, headers: Set[str]) -> None:
         self._headers = headers
         self._in_path: dict[str, Collection[str]] = {}
+        self._known: dict[str, Collection[str]] = {}
         self._not_for_callers: dict[str, Collection[str]] = {}
         self._cookies: dict[str, Collection[str]] = {}
 
     def add(self, route: HTTPRoute, tool: Tool) -> None:
-        """Check the calls of a tool from now on, and take from its schema what a caller may not set."""
+        """Check the calls of a tool from now on, have its schema say that there are no other parameters, and take from
+        it what a caller may not set."""
         places = route.parameter_map.items()
         self._in_path[tool.name] = [name for name, place in places if place["location"] == "path"]
         self._cookies[tool.name] = [name for name, place in places if place["location"] == "cookie"]
@@ -331,6 +348,11 @@ class _ParameterChecks(Middleware):
             remaining = {name: schema for name, schema in properties.items() if name not in not_for_callers}
             required_names = [name for name in required if name not in not_for_callers]
             tool.parameters = {**tool.parameters, "properties": remaining, "required": required_names}
+        if _has_open_body(route):
+            route.parameter_map = _OpenBody(route.parameter_map)
+        else:
+            tool.parameters = {**tool.parameters, "additionalProperties": False}
+            self._known[tool.name] = list(route.parameter_map)
 
     async def on_call_tool(
         self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[CallToolRequestParams, Any]
@@ -350,12 +372,79 @@ class _ParameterChecks(Middleware):
         for name in self._cookies.get(tool, ()):
             if _NO_COOKIE_VALUE.search(str(arguments.get(name, ""))) is not None:
                 raise ToolError(f"'{name}' is a cookie: it must have no semicolon, comma or control character.")
+        known = self._known.get(tool, arguments)
+        if unknown := [name for name in arguments if name not in known]:
+            hidden = self._not_for_callers.get(tool, ())
+            names = ", ".join(name for name in known if name not in hidden) or "none"
+            raise ToolError(f"Unknown parameter '{unknown[0]}'. The parameters of this operation: {names}.")
         return await call_next(context)
 
 
 def _header(location: str, name: str) -> str:
     """The header that a parameter at this place sets, in lower case; empty: none."""
     return {"header": name.strip().lower(), "cookie": "cookie"}.get(location, "")
+
+
+class _OpenBody(dict[str, dict[str, str]]):
+    """Where the parameters of an operation go: those that it does not name into its body."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> dict[str, str]:
+        return {"location": "body", "openapi_name": name}
+
+
+def _has_open_body(route: HTTPRoute) -> bool:
+    """Whether the document says that the body, whose members are parameters of the tool, may have others."""
+    content = route.request_body.content_schema if route.request_body is not None else {}
+    body: object = next(iter(content.values()), None)
+    if not isinstance(body, dict) or not (schema := cast("dict[str, object]", body)).get("properties"):
+        return False
+    return schema.get("additionalProperties", False) is not False or "patternProperties" in schema
+
+
+class _ResultSchemas:
+    """The schemas of results that the document says, as far as they are worth their bytes.
+
+    An API answers what it does, whatever its document says. They are marked: nothing is refused by them.
+    """
+
+    def __init__(self) -> None:
+        self._left = MAX_RESULT_SCHEMAS
+
+    def published(self, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        """What a tool publishes of its results."""
+        if schema is None:
+            return None
+        described = {**schema, "$defs": _used_definitions(schema), UNCHECKED_KEYWORD: True}
+        described.pop("x-fastmcp-top-level-schema", None)
+        if not described["$defs"]:
+            del described["$defs"]
+        size = len(json.dumps(described, default=str))
+        if size > min(MAX_RESULT_SCHEMA, self._left):
+            return unchecked_schema(described)
+        self._left -= size
+        return described
+
+
+def _used_definitions(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Those definitions of a schema that something in it refers to."""
+    definitions: Mapping[str, Any] = schema.get("$defs") or {}
+    used: dict[str, Any] = {}
+    pending: list[object] = [value for key, value in schema.items() if key != "$defs"]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict):
+            members = cast("dict[str, object]", node)
+            name = str(members.get("$ref", "")).removeprefix("#/$defs/")
+            if name in definitions and name not in used:
+                used[name] = definitions[name]
+                pending.append(definitions[name])
+            pending += members.values()
+        elif isinstance(node, list):
+            pending += cast("list[object]", node)
+    return used
 
 
 def _annotations(method: str, title: str | None) -> ToolAnnotations:

@@ -160,7 +160,8 @@ class ReplayBroker:
         if recorded is None:
             self._on_unrecorded(request)
             message = f"{kind.capitalize()} '{name}' was not called like this when the recording was made"
-            raise ToolCallError(message, tool_name=name, called=kind, code=NOT_RECORDED)
+            hint = "Make it as it is recorded, or record anew what the script calls now: pytest --codecall-record."
+            raise ToolCallError(message, tool_name=name, called=kind, code=NOT_RECORDED, hint=hint)
         if recorded.error is not None:
             raise _tool_call_error(recorded.error, kind, name)
         return msgspec.json.encode(recorded.value).decode()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from codecall.approvals.options import ApprovalRule
 from codecall.errors import OptionsError
-from codecall.gateway.config.codecall_toml import write_toml
+from codecall.gateway.config.codecall_toml import parse_own_options, write_toml
 from codecall.gateway.config.load import read_config
 from codecall.gateway.config.names import describe_server
 from codecall.gateway.config.options import (
@@ -249,3 +249,10 @@ def test_what_a_program_was_given_is_not_read_in_what_it_writes():
 )
 def test_labels_show_no_secret(server: StdioServer | HttpServer | OpenApiServer, shown: str):
     assert describe_server(server) == shown
+
+
+def test_files_of_records_are_relative_to_the_folder(tmp_path: Path):
+    file = tmp_path / "codecall.toml"
+    file.write_text('[codecall.audit]\nsinks = ["a.jsonl", { file = "b.jsonl", backups = 2 }, "/c.jsonl"]\n')
+    audit = parse_own_options(file, tomllib.loads(file.read_text())).codecall["audit"]
+    assert audit == {"sinks": [f"{tmp_path}/a.jsonl", {"file": f"{tmp_path}/b.jsonl", "backups": 2}, "/c.jsonl"]}

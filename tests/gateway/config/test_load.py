@@ -681,3 +681,27 @@ def test_all_that_is_wrong_in_the_table_of_the_plugin_is_told_at_once(tmp_path: 
     for place in ("approvals", "vm.preset", "vm.timeoutt_ms", "top_k", "mode", "bogus", "bogus2"):
         assert place in said, refused.value.message
     assert refused.value.message.count("tool_name_separator") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "program"),
+    [
+        ("config.toml", '[mcp_servers.git]\ncommand = "uvx"\n', "Codex"),
+        ("settings.json", '{"theme": "x", "context_servers": {"git": {"command": "uvx"}}}', "Zed"),
+        ("opencode.json", '{"mcp": {"git": {"type": "local", "command": ["uvx"]}}}', "opencode"),
+        ("config.yaml", "extensions:\n  git: {type: stdio, cmd: uvx}\n", "Goose"),
+    ],
+)
+def test_a_file_of_another_client_is_told_to_be_one(tmp_path: Path, name: str, text: str, program: str):
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(OptionsError, match=f"this is a file of {program}, which is not read") as refused:
+        read_config(file)
+    assert "codecall add NAME" in (refused.value.hint or "")
+
+
+def test_a_plain_variable_is_said_to_stay(tmp_path: Path):
+    file = tmp_path / "settings.json"
+    file.write_text('{"mcpServers": {"git": {"command": "git", "env": {"A": "$KEY", "B": "${KEY}"}}}}')
+    notes = read_config(file).notes
+    assert notes == (f"{file}: git: passed on as it stands, since only ${{NAME}} is replaced and not $NAME: A",)

@@ -88,6 +88,21 @@ def test_everything_missing_is_named_at_once():
     assert required_variables(server) == ("TOKEN", "A", "CODECALL_INPUT_MY_KEY", "B")
 
 
+def test_the_placeholder_of_a_client_file_is_no_value():
+    environ = {**ENVIRON, "KEY": "…", "OWN": "shell"}
+    server = StdioServer(command="x", args=("${KEY}${KEY:-default}", "${OWN}"), env={"OWN": "…", "A": "${KEY}"})
+    with pytest.raises(OptionsError) as failure:
+        resolve_server(server, name="git", environ=environ)
+    assert failure.value.message == (
+        "servers.git.env.OWN: still has the placeholder …; "
+        "servers.git.env.A: environment variable KEY still has the placeholder …; "
+        "servers.git.args[0]: environment variable KEY still has the placeholder …"
+    )
+    assert (failure.value.hint or "").startswith("Write the value of KEY in place of … in the file of the client that")
+    used = StdioServer(command="x", args=("${KEY:-default}", "${OWN}"))
+    assert resolve_server(used, name="git", environ=environ).args == ("default", "shell")
+
+
 def test_what_no_reference_can_mean_is_refused():
     with pytest.raises(OptionsError, match=r"servers\.a\.args\[0\]: \$\{command:pick\} means nothing here"):
         resolve_server(StdioServer(command="x", args=("${command:pick}",)), name="a", environ=ENVIRON)

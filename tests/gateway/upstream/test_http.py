@@ -353,6 +353,39 @@ async def test_an_answer_that_is_no_mcp_is_told_without_the_url() -> None:
         assert "s3cret" not in f"{failure.value} {failure.value.hint} {backend.health}"
 
 
+@pytest.mark.parametrize(
+    ("status", "options", "said"),
+    [
+        (
+            401,
+            {},
+            'No credentials are configured. Give those that it takes: `headers`, `auth` with a token, or auth = "',
+        ),
+        (403, {"auth": "s3cret"}, "It refuses what is configured: the token in `auth`. Give those that it takes"),
+        (401, {"headers": {"X-Key": "s3cret"}}, "It refuses what is configured: headers.X-Key. "),
+        (404, {}, "Nothing of MCP answers at this path: `url` has to be that of the server's MCP endpoint"),
+        (405, {}, "Nothing of MCP answers at this path"),
+        (503, {}, "Something answers there and fails: look into the log of the server, or of the proxy before it."),
+        (200, {}, "Nothing of MCP answers at this path"),
+        (429, {}, "Is the server up, and the address right?"),
+    ],
+)
+async def test_what_an_http_status_asks_for_is_said(status: int, options: dict[str, Any], said: str) -> None:
+    async def answer(request: Request) -> Response:
+        if status != 200 or request.method == "GET":
+            return PlainTextResponse("no", status)
+        error = {"code": -32601, "message": "Method not found"}
+        return JSONResponse({"jsonrpc": "2.0", "id": (await request.json()).get("id"), "error": error})
+
+    app = Starlette(routes=[Route("/mcp", answer, methods=["GET", "POST"])])
+    async with serve_over_http(app) as url, Backend("far", HttpServer(url=url, **options)) as backend:
+        with pytest.raises(ServerUnavailableError) as failure:
+            await call(backend, "large", size=1)
+    assert (failure.value.hint or "").startswith(said)
+    assert "s3cret" not in f"{failure.value} {failure.value.hint} {backend.health}"
+    assert f"HTTP {status}" in str(failure.value) or status == 200
+
+
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_a_server_of_either_era_may_ask_through_the_gateway(mode: str) -> None:
     server = behind()

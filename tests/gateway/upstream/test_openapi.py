@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -43,15 +46,18 @@ class Api:
         self.document: bytes = b""
         self.status = 200
         self.seen: list[tuple[str, str, str | None]] = []
+        self.bodies: list[bytes] = []
+        self.answer: object = None
         self.cookies: list[str | None] = []
         api = self
 
         class Handler(BaseHTTPRequestHandler):
             def _answer(self) -> None:
                 api.seen.append((self.command, self.path, self.headers.get("X-Key")))
+                api.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
                 api.cookies.append(self.headers.get("Cookie"))
                 is_document = self.path == "/docs/api.json"
-                body = api.document if is_document else json.dumps({"path": self.path}).encode()
+                body = api.document if is_document else json.dumps(api.answer or {"path": self.path}).encode()
                 self.send_response(api.status if is_document else 200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Location", "/elsewhere")
@@ -60,7 +66,7 @@ class Api:
                 self.end_headers()
                 self.wfile.write(body)
 
-            do_GET = do_PUT = do_DELETE = _answer  # noqa: N815 - as the base class calls them
+            do_GET = do_PUT = do_POST = do_DELETE = _answer  # noqa: N815 - as the base class calls them
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 """Nothing."""
@@ -169,6 +175,108 @@ async def test_a_call_reaches_its_own_operation_as_the_operator(api: Api, tmp_pa
     assert api.seen == [("GET", "/books/1/2", "operator")]
 
 
+NOTE = {"type": "object", "properties": {"text": {"type": "string"}, "stars": {"type": "integer"}}}
+RESULT = {"type": "array", "items": {"$ref": "#/components/schemas/Note"}}
+NOTES = {
+    "/notes": {
+        "get": {
+            "operationId": "list_notes",
+            "parameters": [{"name": "status", "in": "query", "schema": {"type": "string"}}],
+            "responses": {"200": {"description": "ok", "content": {"application/json": {"schema": RESULT}}}},
+        },
+        "post": {
+            "operationId": "write_note",
+            "requestBody": {"content": {"application/json": {"schema": NOTE}}},
+            "responses": {
+                "200": {
+                    "description": "ok",
+                    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Note"}}},
+                }
+            },
+        },
+        "put": {
+            "operationId": "tag_note",
+            "requestBody": {
+                "content": {"application/json": {"schema": {**NOTE, "additionalProperties": {"type": "string"}}}}
+            },
+            "responses": ANSWER,
+        },
+    }
+}
+
+
+@asynccontextmanager
+async def notes(api: Api, mode: str) -> AsyncIterator[Client]:  # type: ignore[type-arg]
+    """A client of a gateway before an API of notes."""
+    api.document = json.dumps(document(paths=NOTES, components={"schemas": {"Note": NOTE, "Other": NOTE}})).encode()
+    server = {"openapi": f"{api.url}/docs/api.json"}
+    options = {"servers": {"api": server}, "cache_dir": False, "expose": {"mode": mode}}
+    async with Gateway(GatewayOptions.read(options, where="")) as gate, Client(gate.server) as client:
+        await gate.refresh()
+        yield client
+
+
+async def run(client: Client, script: str) -> dict[str, Any]:  # type: ignore[type-arg]
+    """What execute answers."""
+    answer = (await client.call_tool("codecall:execute", {"script": script})).structured_content
+    assert answer is not None
+    return answer
+
+
+async def test_an_argument_that_an_operation_does_not_have_is_refused(api: Api):
+    async with notes(api, "always") as client:
+        before = len(api.seen)
+        for call in ("api.list_notes({state: 'open'})", "callTool('api_write_note', {note: {text: 'a'}})"):
+            for script in (f"return await {call}", f"const call = () => {call}; return await call()"):
+                answer = await run(client, script)
+                assert answer["error"]["code"] == "INVALID_INPUT"
+        assert "note: Unknown parameter" in answer["error"]["message"]
+        assert "stars" in answer["error"]["message"]
+        assert len(api.seen) == before
+        assert (await run(client, "return await api.tag_note({text: 'a', colour: 'red'})"))["status"] == "ok"
+        assert json.loads(api.bodies[-1]) == {"text": "a", "colour": "red"}
+
+
+async def test_a_client_is_refused_such_an_argument_too(api: Api):
+    async with notes(api, "never") as client:
+        before = len(api.seen)
+        with pytest.raises(ToolError, match=r"Unknown parameter 'state'\. The parameters of this operation: status\."):
+            await client.call_tool("api_list_notes", {"state": "open"})
+        assert len(api.seen) == before
+        assert (await client.call_tool("api_tag_note", {"text": "a", "colour": "red"})).is_error is False
+
+
+async def test_results_are_described_as_the_document_says_and_not_held_against_it(api: Api):
+    async with notes(api, "always") as client:
+        described = (await client.call_tool("codecall:describe", {"toolNames": ["api_list_notes"]})).structured_content
+        assert described is not None
+        tool = described["tools"][0]
+        assert tool["outputSchema"] == {"type": "array", "items": NOTE}
+        for said in ([{"text": 1, "stars": "many"}], "none", {"error": None}):
+            api.answer = said
+            assert (await run(client, "return await api.list_notes()"))["result"] == said
+    async with notes(api, "never") as client:
+        assert all("stars" not in json.dumps(tool.output_schema) for tool in await client.list_tools())
+        api.answer = [{"text": 1, "stars": "many"}]
+        assert (await client.call_tool("api_list_notes", {})).data == api.answer
+        api.answer = {"text": 1}
+        assert (await client.call_tool("api_write_note", {"text": "a"})).structured_content == api.answer
+
+
+async def test_schemas_of_results_are_published_while_they_are_few_bytes(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "api.json"
+    components = {"schemas": {"Note": NOTE}}
+    path.write_text(json.dumps(document(servers=[{"url": api.url}], paths=NOTES, components=components)))
+    cases = (("MAX_RESULT_SCHEMA", 100, 0), ("MAX_RESULT_SCHEMAS", 300, 1), ("MAX_BYTES", 9_999, 2))
+    for name, value, published in cases:
+        with monkeypatch.context() as patch:
+            patch.setattr(openapi, name, value)
+            server = await build_openapi_server("api", OpenApiServer(openapi=str(path)))
+        assert sum("stars" in json.dumps(tool.output_schema) for tool in await server.list_tools()) == published
+
+
 async def test_a_caller_sets_no_cookie_of_the_operators_and_no_header_of_the_transport(api: Api, tmp_path: Path):
     places = [("c", "cookie"), ("n", "cookie"), ("Host", "header"), ("Transfer-Encoding", "header"), ("q", "query")]
     parameters = [{"name": name, "in": place, "required": True, "schema": {}} for name, place in places]
@@ -233,8 +341,11 @@ async def test_a_document_that_cannot_be_had_is_said_without_secrets(
 ):
     missing = OpenApiServer(openapi=str(tmp_path / "missing.json"))
     refused = OpenApiServer(openapi="http://127.0.0.1:9/?key=s3cr3t")
-    with pytest.raises(OptionsError, match="No such file"):
+    with pytest.raises(OptionsError, match=re.escape(f"the file {missing.openapi} cannot be read (No such file")):
         await build_openapi_server("a", missing)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OptionsError, match=re.escape(f"the file {tmp_path}/docs/missing.json cannot be read")):
+        await build_openapi_server("a", OpenApiServer(openapi="docs/missing.json"))
     with pytest.raises(OptionsError, match="could not be fetched: ConnectError") as away:
         await build_openapi_server("a", refused)
     assert "s3cr3t" not in str(away.value) + str(away.value.hint)

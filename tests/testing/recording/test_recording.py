@@ -414,6 +414,10 @@ async def test_a_call_that_was_not_recorded_fails_in_the_script(enclave: Enclave
     first, second = result.value  # type: ignore[misc]
     assert first == {"success": True, "data": 1}
     assert second["error"]["code"] == NOT_RECORDED
+    refused = await enclave.run("return await callTool('b', {})", ReplayBroker(Replay([]), strange.append))
+    assert refused.error is not None
+    assert "pytest --codecall-record" in (refused.error.hint or "")
+    assert strange.pop() == call("b")
     assert strange == [call("a")]
 
 

@@ -6,18 +6,16 @@ Checks this machine, the sandbox, the configured servers and the configurations 
 from __future__ import annotations
 
 import os
-import platform
-import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
 from codecall.cli import exit_codes as exits
 from codecall.cli.arguments import DEFAULT_SERVERS, AsJson, PresetName, ServerArguments
+from codecall.cli.commands.setup.machine import Check, Verdict, machine_checks, sandbox_checks
 
 if TYPE_CHECKING:
     from codecall.cli.commands.setup.client_files import ClientFiles
@@ -26,10 +24,6 @@ if TYPE_CHECKING:
     from codecall.gateway.config.load import Configuration
     from codecall.gateway.config.options import GatewayOptions
     from codecall.gateway.gateway import Gateway
-    from codecall.sandbox.enclave import Enclave
-    from codecall.sandbox.host.process import SandboxReport
-
-Verdict = Literal["ok", "warn", "fail"]
 
 MARKS: Final[dict[Verdict, tuple[str, str]]] = {
     "ok": ("✓", "green"),
@@ -38,41 +32,8 @@ MARKS: Final[dict[Verdict, tuple[str, str]]] = {
 }
 """Mark and style of each verdict on a terminal."""
 
-MACHINE: Final = "This machine"
-SANDBOX: Final = "Sandbox"
 SERVERS: Final = "Servers"
 CLIENTS: Final = "Clients"
-
-OLDEST_PYTHON: Final = (3, 11)
-
-PACKAGES: Final = ("codecall", "fastmcp", "mcp", "quickjs-ng", "msgspec", "pydantic")
-"""Packages whose versions are checked."""
-
-SLOW_MS: Final = 250.0
-"""Milliseconds above which a script of one call is slow, on a worker that is ready."""
-
-
-class Check(NamedTuple):
-    """The result of one check."""
-
-    section: str
-    """The part of the report it belongs to."""
-    name: str
-    verdict: Verdict
-    detail: str
-    """What was found."""
-    advice: str = ""
-    """What to do about it."""
-
-    def document(self) -> dict[str, str]:
-        """The check as `--json` shows it."""
-        return {
-            "about": self.section,
-            "name": self.name,
-            "verdict": self.verdict,
-            "said": self.detail,
-            "advice": self.advice,
-        }
 
 
 async def doctor(
@@ -124,9 +85,7 @@ async def _run_checks(
     for check in checks:
         yield check
     if configuration is not None:
-        for check in composite_checks(configuration) if not names else ():
-            yield check
-        async for check in server_checks(configuration, progress):
+        async for check in server_checks(configuration, progress, composites=not names):
             yield check
     for check in client_checks() if not names else ():
         yield check
@@ -161,78 +120,6 @@ def _print(output: Output, check: Check, *, new_section: bool) -> None:
         output.show(Text.assemble(("   → ", "cyan"), escape_unprintable(check.advice)))
 
 
-def machine_checks() -> Iterator[Check]:
-    """Check Python and the installed packages."""
-    detail = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
-    too_old = sys.version_info < OLDEST_PYTHON
-    advice = f"Use Python {'.'.join(map(str, OLDEST_PYTHON))} or newer." if too_old else ""
-    yield Check(MACHINE, "Python", "fail" if too_old else "ok", detail, advice)
-    for package in PACKAGES:
-        try:
-            yield Check(MACHINE, package, "ok", version(package))
-        except PackageNotFoundError:
-            advice = "Install codecall anew: pip install --force-reinstall codecall"
-            yield Check(MACHINE, package, "fail", "is not installed", advice)
-
-
-async def sandbox_checks(preset: str | None) -> list[Check]:
-    """Check the layers of the jail, and how long a script takes."""
-    from codecall.errors import CodeCallError
-    from codecall.sandbox.enclave import Enclave
-
-    try:
-        async with Enclave(preset, pool={"min_workers": 1, "max_workers": 1}) as enclave:
-            report = await enclave.sandbox_report()
-            return [*_jail_checks(report), await _engine_check(enclave)]
-    except CodeCallError as failure:
-        advice = failure.hint or "Run python -m codecall.sandbox.report"
-        return [Check(SANDBOX, "worker", "fail", failure.message, advice)]
-
-
-def _jail_checks(report: SandboxReport) -> Iterator[Check]:
-    from codecall.sandbox.host.process import KERNEL_FACTS
-
-    for layer in report.layers:
-        reason = f" ({layer.detail})" if layer.detail else ""
-        if layer.active:
-            yield Check(SANDBOX, layer.name, "ok", f"a worker that is taken over cannot {layer.stops}{reason}")
-        else:
-            advice = "docs/internals/jail.md says what it needs; scripts run without it."
-            yield Check(SANDBOX, layer.name, "fail" if report.required else "warn", f"missing{reason}", advice)
-    if not report.layers:
-        detail = f"there are no layers on {report.platform}"
-        yield Check(SANDBOX, "jail", "warn", detail, "Run it on Linux for a whole jail.")
-    denied = [name for name, expected in KERNEL_FACTS.items() if report.kernel.get(name, expected) != expected]
-    if denied:
-        detail = f"says otherwise of {', '.join(denied)}"
-        yield Check(SANDBOX, "kernel", "warn", detail, "See python -m codecall.sandbox.report")
-    if not report.fork_server:
-        detail = "are started one by one, which takes some hundred milliseconds each"
-        yield Check(SANDBOX, "workers", "warn", detail)
-
-
-async def _engine_check(enclave: Enclave) -> Check:
-    """Run one script with one call, on a worker that is ready."""
-
-    def echo(_name: str, value: dict[str, Any]) -> object:
-        return value
-
-    script = "return await callTool('echo', { n: 41 + 1 })"
-    await enclave.execute(script, tool_handler=echo)
-    start = time.perf_counter()
-    result = await enclave.execute(script, tool_handler=echo)
-    elapsed_ms = (time.perf_counter() - start) * 1000
-    if result.value != {"n": 42}:
-        error = result.error
-        detail = "a script gives a wrong answer" if error is None else f"{error.code}: {error.message}"
-        return Check(SANDBOX, "engine", "fail", detail, "Please report this.")
-    slow = elapsed_ms > SLOW_MS
-    advice = "The machine is busy, or very slow." if slow else ""
-    return Check(
-        SANDBOX, "engine", "warn" if slow else "ok", f"a script with one call takes {elapsed_ms:.1f} ms", advice
-    )
-
-
 def configuration_checks(server_args: ServerArguments) -> tuple[Configuration | None, list[Check]]:
     """Check the configuration, and return it; None where there is none, or it is wrong."""
     from codecall.cli.output import count_of
@@ -251,8 +138,11 @@ def configuration_checks(server_args: ServerArguments) -> tuple[Configuration | 
     return configuration, [Check(SERVERS, name, "ok", detail), *notes]
 
 
-async def server_checks(configuration: Configuration, progress: ProgressLine) -> AsyncIterator[Check]:
-    """Check whether the servers start and list their tools, all at the same time."""
+async def server_checks(
+    configuration: Configuration, progress: ProgressLine, *, composites: bool
+) -> AsyncIterator[Check]:
+    """Check whether the servers start and list their tools, all at the same time; and the composite tools, if
+    `composites`."""
     from codecall.errors import CodeCallError
     from codecall.gateway.gateway import Gateway
     from codecall.gateway.tools.disk_cache import cache_folder
@@ -267,6 +157,9 @@ async def server_checks(configuration: Configuration, progress: ProgressLine) ->
         gateway = Gateway(options.model_copy(update={"cache_dir": False}))
     except CodeCallError as failure:
         yield Check(SERVERS, "options", "fail", failure.message, failure.hint or "Mend the configuration.")
+        if composites:
+            async for check in composite_checks(configuration, None, {}):
+                yield check
         return
     start, elapsed_s = time.perf_counter(), dict[str, float]()
 
@@ -283,26 +176,45 @@ async def server_checks(configuration: Configuration, progress: ProgressLine) ->
             )
         for warning in gateway.rule_warnings.current():
             yield Check(SERVERS, "rules", "warn", warning, "`codecall tools --all` prints the names that there are.")
+        if composites:
+            async for check in composite_checks(configuration, gateway, failures):
+                yield check
 
 
-def composite_checks(configuration: Configuration) -> Iterator[Check]:
-    """Whether the composite tools that the configuration names are served."""
+async def composite_checks(
+    configuration: Configuration, gateway: Gateway | None, failures: Mapping[str, CodeCallError]
+) -> AsyncIterator[Check]:
+    """Whether the composite tools that the configuration names are served, and what the servers' tools contradict.
+
+    Args:
+        configuration: Names them.
+        gateway: Has asked the servers; None: they could not be.
+        failures: Which of them did not answer.
+    """
     paths = configuration.options.composite_tools.paths
     if not paths:
         return
+    from codecall.cli.commands.composite import find_all, listed_tools
+    from codecall.cli.gateway import ServerInventory
     from codecall.composite.reading import read_definitions
     from codecall.errors import CodeCallError
 
-    name = "composite tools"
+    name, known = "composite tools", None
+    if gateway is not None:
+        known = listed_tools([ServerInventory.of(each, gateway, failures.get(each)) for each in gateway.providers])
     try:
         read = read_definitions(paths)
+        refused, contradicted = await find_all(read, known)
     except CodeCallError as failure:
         yield Check(SERVERS, name, "fail", failure.message, failure.hint or "")
         return
-    if read.workflows:
-        yield Check(SERVERS, name, "ok", ", ".join(workflow.name for workflow in read.workflows))
-    for finding in read.findings:
+    wrong = {finding.tool for finding in (*refused, *contradicted)}
+    if served := [tool.name for tool in read.tools if tool.name not in wrong]:
+        yield Check(SERVERS, name, "ok", ", ".join(served))
+    for finding in (*read.findings, *refused):
         yield Check(SERVERS, finding.tool or name, "fail", f"is not served: {finding}", "Mend its definition.")
+    for finding in contradicted:
+        yield Check(SERVERS, finding.tool or name, "fail", str(finding), "Mend its definition.")
 
 
 def cache_check(folder: Path | None) -> Check:
@@ -331,13 +243,16 @@ def _server_check(
 ) -> Check:
     from codecall.cli.output import count_of
     from codecall.gateway.config.names import describe_server
+    from codecall.gateway.config.options import StdioServer
     from codecall.gateway.upstream.errors import repair_advice
     from codecall.globs import display_name
 
-    provider, server = gateway.providers[name], describe_server(gateway.options.servers[name])
+    provider, options = gateway.providers[name], gateway.options.servers[name]
+    server = describe_server(options)
     if failure is not None:
         output = "\n     ".join(("It wrote:", *stderr)) if stderr else ""
-        advice = output or repair_advice(failure) or "It wrote nothing to its standard error."
+        silent = "It wrote nothing to its standard error." if isinstance(options, StdioServer) else ""
+        advice = output or repair_advice(failure) or silent
         message = failure.message.removeprefix(f"Server '{name}' ")
         return Check(SERVERS, name, "fail", f"{message} ({server})", advice)
     info = provider.listing.server_info

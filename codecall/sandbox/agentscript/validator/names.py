@@ -214,9 +214,13 @@ def _check_unknown_names(
     for name, offset, scope, is_assigned in unknown:
         info = infos.get(name, NamespaceInfo())
         members = info.members or {}
+        if info.anything and name in owners.called:
+            members = {**members, "": name}
         # Where the tools are not known, only reading a member makes a namespace of an unknown name.
-        accepted = "" in members or (
-            (info.listed and name in owners.enumerated)
+        accepted = (
+            info.anything
+            or "" in members
+            or (info.listed and name in owners.enumerated)
             or (name in owners.names and (info.listed or not _is_misspelling(name, scope, ruleset)))
         )
         if name in namespaces or (info.members is not None and accepted):
@@ -252,7 +256,7 @@ def _tool_hint(info: NamespaceInfo, is_owner: bool) -> str | None:
     """What to write instead of an unknown name by which a namespace or a tool may be meant. `is_owner`: it stands
     before a member."""
     if info.near and (is_owner or not info.tools):
-        return f"Did you mean the namespace `{info.near[0]}`? {VARIANTS['unknown identifier'].instead}"
+        return f"Did you mean the namespace `{info.near[0]}`?"
     if not info.tools:
         return None
     first, *others = (json.dumps(name) if {"'", "\\"} & set(name) else f"'{name}'" for name in info.tools)
@@ -475,6 +479,8 @@ class NamespaceInfo(msgspec.Struct, frozen=True):
     """Whether all its tools are known. Otherwise any member is accepted."""
     callable: bool = False
     """Whether a name that is neither may be called as a tool: the call then says what is missing."""
+    anything: bool = False
+    """Whether every name may be either, since nothing is known of the tools, nor is to be guessed."""
 
 
 FindNamespaces: TypeAlias = Callable[[Sequence[str]], Mapping[str, NamespaceInfo]]
