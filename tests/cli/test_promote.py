@@ -244,8 +244,8 @@ def test_a_record_without_values_is_refused(cli: CommandLine):
     recorded(records, "return 1;", include_arguments=False)
     words = ("--records", str(records), "--name", "x")
     assert "the record has no script" in cli("promote", *run_ids(records), *words).err
-    assert "letters, digits" in cli("promote", "run_0", "--records", str(records), "--name", "a b").err
-    assert "There is no run 'run_0'" in cli("promote", "run_0", *words).err
+    assert "letters, digits" in cli("promote", "run_none", "--records", str(records), "--name", "a b").err
+    assert "There is no run 'run_none'" in cli("promote", "run_none", *words).err
 
 
 def test_whole_numbers_are_numbers(cli: CommandLine):

@@ -120,6 +120,13 @@ class CallHistory:
         while len(self.last_answers) > MAX_SITES or self.chars > MAX_ANSWER_CHARS:
             self._drop(next(iter(self.last_answers)))
 
+    def may_lack(self, script: str, *, shows_undefined: bool) -> bool:
+        """Whether an answer may lack what the script reads of it: a quick look, which nearly every script passes."""
+        if not self.unseen:
+            return False
+        wrapped = any(call.wrapped for call in self.last_answers.values())
+        return shows_undefined or wrapped or "length" in script or any(self.unseen.values())
+
     def _drop(self, site: tuple[str, str]) -> None:
         if (call := self.last_answers.pop(site, None)) is not None:
             self.chars -= len(call.payload or "")

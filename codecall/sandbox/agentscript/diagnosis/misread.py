@@ -83,8 +83,6 @@ def suspects(program: InstrumentedScript, calls: CallHistory, *, shows_undefined
         shows_undefined: Whether a text in its value has the word `undefined`.
     """
     entries = list(calls.last_answers.values())
-    if not calls.unseen:
-        return frozenset()
     found = set[str].intersection(*calls.unseen.values()) - program.ending.writes - {"length"}
     awaited = set(_AWAITED.findall(program.script))
     reads = {name for owner, name in _MEMBER.findall(program.script) if owner in awaited}

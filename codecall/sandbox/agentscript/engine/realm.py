@@ -281,8 +281,8 @@ class Realm:
             program = self._program
             if program is not None and (ending.lacks_values or program.ending.mistaken_callbacks):
                 warnings += nothing_returned(program, self._calls, ending, self._room_ms)
-            if program is not None:
-                shows_undefined = "undefined" in value
+            shows_undefined = "undefined" in value
+            if program is not None and self._calls.may_lack(program.script, shows_undefined=shows_undefined):
                 misread = misread_properties(
                     program, self._calls, ending, self._room_ms, self._declares, shows_undefined=shows_undefined
                 )
