@@ -328,8 +328,9 @@ def test_wrong_options_are_refused(tmp_path: Path):
             JsonLinesSink(tmp_path / "a", **wrong)
     with pytest.raises(OptionsError, match="there is no folder"):
         JsonLinesSink(tmp_path / "no" / "a")
-    with pytest.raises(OptionsError, match=r"audit\.sinks"):
-        CodeCallPlugin.init(audit={"sinks": ["file"]})
+    for sink in (5, "", {"backups": 2}):
+        with pytest.raises(OptionsError, match=r"audit\.sinks"):
+            CodeCallPlugin.init(audit={"sinks": [sink]})
 
 
 def test_nothing_is_missing_when_the_process_ends(tmp_path: Path):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 from fastmcp import Client, FastMCP
 
@@ -18,13 +15,10 @@ MOST_WORK = 10.0
 """Of one turn of the event loop: what parsing and checking a message of a megabyte takes; reading lines takes more."""
 
 
-def server(tmp_path: Path) -> tuple[FastMCP, list[AuditEvent]]:
+def server() -> tuple[FastMCP, list[AuditEvent]]:
     events: list[AuditEvent] = []
-    (tmp_path / "long.js").write_text(f"/*\n---\nname: long\ndescription: too long\n---\n*/{LINES}return 1")
-    (tmp_path / "long.star").write_text(f"# ---\n# name: long_star\n# description: too long\n# ---\n{LINES}result = 1")
     mcp = FastMCP("shop")
-    options: dict[str, Any] = {"audit": {"sinks": [events.append]}, "composite_tools": [str(tmp_path)]}
-    CodeCallPlugin.init(starlark=True, tool_files=True, **options).install(mcp)
+    CodeCallPlugin.init(starlark=True, tool_files=True, audit={"sinks": [events.append]}).install(mcp)
     return mcp, events
 
 
@@ -32,15 +26,13 @@ TOOLS = {
     "codecall:execute": {"script": f"return 1{LINES}"},
     "execute_tool_script": {"script": f"x = 1{LINES}"},
     "executeToolCode": {"code": f"result = 1{LINES}"},
-    "long": {},
-    "long_star": {},
 }
 
 
 @pytest.mark.parametrize(("tool", "arguments"), TOOLS.items(), ids=TOOLS)
-async def test_it_is_refused_without_being_read(tmp_path: Path, tool: str, arguments: dict[str, str]) -> None:
+async def test_it_is_refused_without_being_read(tool: str, arguments: dict[str, str]) -> None:
     pytest.importorskip("starlark")
-    mcp, events = server(tmp_path)
+    mcp, events = server()
     async with Client(mcp) as client:
         await client.call_tool("codecall:execute", {"script": "return 1"})
         await client.call_tool(tool, dict.fromkeys(arguments, "x"), raise_on_error=False)
@@ -54,9 +46,9 @@ async def test_it_is_refused_without_being_read(tmp_path: Path, tool: str, argum
     ]
 
 
-async def test_the_envelope_is_that_of_any_script_that_is_refused(tmp_path: Path) -> None:
+async def test_the_envelope_is_that_of_any_script_that_is_refused() -> None:
     pytest.importorskip("starlark")
-    mcp, _ = server(tmp_path)
+    mcp, _ = server()
     async with Client(mcp) as client:
         answer = await client.call_tool("codecall:execute", {"script": "x = 1\n" * 20_000})
     envelope = answer.structured_content

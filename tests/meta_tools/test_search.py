@@ -191,7 +191,7 @@ async def test_one_app_does_not_fill_the_answer_alone(shop: Any) -> None:
         meta = tool_metadata(app_id="archive")
         shop.server.tool(lambda: 1, name=f"invoice_{number}", description="Download an invoice as a file", meta=meta)
     meta = tool_metadata(app_id="zenith")
-    shop.server.tool(lambda: 1, name="get_invoice", description="Download one invoice as a PDF file", meta=meta)
+    shop.server.tool(lambda: 1, name="get_bill", description="Download a bill as a PDF file", meta=meta)
     answer = await shop.ask("codecall:search", query="download an invoice")
     assert [tool["appId"] for tool in answer["tools"]] == ["archive"] * 4 + ["zenith"]
 

@@ -263,7 +263,7 @@ async def test_a_value_is_followed_though_the_first_call_that_it_was_compared_wi
     flow = ValueFlow(FlowRules([FlowRule.model_validate(rule) for rule in DENIED]), "")
     flow.note(CallRecord(1, "tool", "mail:read"), json.dumps([SECRET, "x" * (MAX_FOLLOWED_CHARS // 2)]))
     arguments = {"body": "nothing of that"}
-    threads = flows.comparing_threads()
+    threads = flows._COMPARING.limiter()
     for _ in range(MAX_COMPARING_THREADS):
         threads.acquire_on_behalf_of_nowait(object())
     before = asyncio.create_task(flow.ruling(post, arguments))

@@ -169,7 +169,7 @@ let it;
 function* own() { yield it; yield [...it]; }
 it = own();
 return it;
-//~ running
+//~ EXECUTION_ERROR cannot invoke a running generator
 --- iterators by name only: data like any other
 class Values { next() { return { done: false, value: 1 }; } }
 function* g() { yield 1; }
