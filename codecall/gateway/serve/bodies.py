@@ -92,6 +92,7 @@ class BoundedBodies:
         await self._app(scope, request.receive, request.send)
 
     def payments_of(self, caller: str) -> _Payments:
+        """What a caller has had parsed; what others had is forgotten where there are too many."""
         payments = self._payments.pop(caller, None) or _Payments()
         self._payments[caller] = payments
         for other in list(self._payments)[: max(0, len(self._payments) - _MAX_CALLERS)]:
