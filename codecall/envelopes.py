@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,9 @@ from typing import Final, Literal
 from codecall.errors import CallKind, CodeCallError, Location, Status
 
 JsonObject = dict[str, object]
+
+RUN_ID: Final = re.compile(r"run_[A-Za-z0-9_-]{16,64}", re.ASCII)
+"""The form of the ids of runs."""
 
 MAX_INPUT_CHARS: Final = 200
 """Characters of a call's input in the list of calls of a failed run."""

@@ -130,7 +130,7 @@ def _client(context: Context | None) -> tuple[str, ...]:
         return ("process",)
     request = request_context.request
     if request is not None:
-        return "peer", _network(request.client.host) if request.client is not None else ""
+        return "peer", peer_network(request.client.host) if request.client is not None else ""
     if request_context.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return ("process",)
     return "session", context.session_id
@@ -215,7 +215,7 @@ async def _tenant(context: Context | None, tenant: Tenant | None) -> tuple[str, 
 
 
 @lru_cache(maxsize=1_024)
-def _network(host: str) -> str:
+def peer_network(host: str) -> str:
     """An IPv6 peer stands for its /64, all of which belongs to one customer; anything else for itself."""
     try:
         address = ipaddress.ip_address(host)

@@ -286,7 +286,7 @@ def _test(trace: Trace, name: str, suffix: str, params: JsonObject, value: objec
     marker = f'import pytest\n\n\n@pytest.mark.codecall(preset="{preset}")\n' if preset is not None else ""
     context = f"context=json.loads({_literal(params)})" if params else ""
     return (
-        f'"""The run {trace.run_id} of `{name}{suffix}`: the calls that it made, and its result."""\n\n'
+        f'"""The run {json.dumps(trace.run_id)} of `{name}{suffix}`: the calls that it made, and its result."""\n\n'
         f"import json\n\n{marker or chr(10)}"
         f"def test_{_identifier(name)}(script, recording):\n"
         f'    recording("{name}.recording.json")\n'

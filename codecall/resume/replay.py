@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 import weakref
 from collections import Counter
@@ -25,7 +24,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import anyio
 from msgspec.structs import replace as change
 
-from codecall.envelopes import CallRecord, ExecutionResult
+from codecall.envelopes import RUN_ID, CallRecord, ExecutionResult
 from codecall.errors import CallKind, CodeCallError, RunDivergedError
 from codecall.globs import display_name
 from codecall.jsonio.decode import canonical_digest_async
@@ -39,9 +38,6 @@ from codecall.resume.store import MAX_CALLS, DamagedRecordError, RunHeader, RunS
 from codecall.sandbox.interfaces import BLOCK_REFERENCE
 
 logger = logging.getLogger("codecall")
-
-RUN_ID: Final = re.compile(r"run_[A-Za-z0-9_-]{16,64}")
-"""The form of the ids of runs."""
 
 LOAD_TIMEOUT_S: Final = 15.0
 """Seconds that reading the record of a run may take."""

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, TypeGuard, cast
 
 from codecall.audit.events import AuditEvent, Fields, RunDetails, call_fields, end_fields, start_fields
 from codecall.audit.values import ValueBounds, redact_json, redact_script, redact_value
-from codecall.envelopes import CallRecord, ExecutionResult
+from codecall.envelopes import RUN_ID, CallRecord, ExecutionResult
 from codecall.errors import CodeCallError, OptionsError
 from codecall.files import write_private_file
 from codecall.redaction.masking import Masker
@@ -260,7 +260,8 @@ def traces_of(lines: Iterable[str], skipped: list[int] | None = None) -> Iterato
 
     Args:
         lines: the lines of the log, each a JSON object; an open file will do.
-        skipped: receives the numbers, from 1, of lines that are no events, such as one that a killed process left torn.
+        skipped: receives the numbers, from 1, of lines that are no events, such as one that a killed process left torn,
+            or that name a run as no server does.
 
     Raises:
         ValueError: a line is no event, and there is no `skipped`.
@@ -273,12 +274,12 @@ def traces_of(lines: Iterable[str], skipped: list[int] | None = None) -> Iterato
             event: object = json.loads(line)
         except (ValueError, RecursionError):
             event = None
-        if not isinstance(event, dict) or "event" not in event:
+        if not _is_event(event):
             if skipped is None:
                 raise ValueError(f"line {number} is no event of a record of runs")
             skipped.append(number)
             continue
-        yield from assembler.add(cast("dict[str, object]", event))
+        yield from assembler.add(event)
     yield from assembler.unfinished()
 
 
@@ -298,6 +299,20 @@ def named_run(traces: Iterable[Trace], name: str) -> list[Trace]:
             hint="Give more of the id.",
         )
     return found
+
+
+def skipped_lines(skipped: Sequence[int]) -> str:
+    """Which lines were skipped, in words."""
+    if len(skipped) == 1:
+        return f"line {skipped[0]} is no event"
+    return f"{len(skipped)} lines are no events, the first is line {skipped[0]}"
+
+
+def _is_event(data: object) -> TypeGuard[dict[str, object]]:
+    if not isinstance(data, dict) or "event" not in data:
+        return False
+    run_id = cast("dict[str, object]", data).get("run_id")
+    return run_id is None or (isinstance(run_id, str) and RUN_ID.fullmatch(run_id) is not None)
 
 
 def _count(event: Mapping[str, object]) -> str:

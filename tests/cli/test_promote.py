@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,10 @@ from fastmcp.exceptions import ToolError
 
 from codecall import CodeCallPlugin, JsonLinesSink
 from codecall.cli.literals import read_parameters, with_parameters
+from codecall.cli.promotion import promote_run
 from codecall.composite.reading import read_definitions
+from codecall.traces import traces_of
+from codecall.traces.model import TraceValue
 from tests.cli.conftest import CommandLine
 from tests.loaded_python import LoadedPython
 
@@ -164,6 +169,40 @@ def test_what_cannot_be_promoted(cli: CommandLine, script: str, words: tuple[str
     result = cli("promote", *run_ids(records), "--records", str(records), "--name", "x", *words)
     assert (result.code, message in result.err) == (code, True), result.err
     assert not (cli.folder / "x.js").exists()
+
+
+EVIL = 'x"""\nimport os\nos.abort()\n---\n"""\u2028\\'
+
+
+def test_a_run_with_an_id_that_no_server_makes_is_no_run(cli: CommandLine):
+    records = cli.folder / "audit.jsonl"
+    recorded(records, JAVASCRIPT)
+    (run,) = run_ids(records)
+    records.write_text(records.read_text(encoding="utf-8").replace(run, json.dumps(run + EVIL)[1:-1]), encoding="utf-8")
+    result = cli("promote", run, "--records", str(records), "--name", "x")
+    assert result.code == 1
+    assert "7 lines are no events, the first is line 1" in result.err
+    assert f"There is no run '{run}'" in result.err
+    assert [path.name for path in cli.folder.iterdir()] == ["audit.jsonl"]
+
+
+def test_what_a_record_holds_is_no_code_of_the_test(cli: CommandLine):
+    records = cli.folder / "audit.jsonl"
+    recorded(records, "return codecallContext;")
+    events = records.read_text(encoding="utf-8").replace('"few":2', f'"few":{json.dumps(EVIL)}')
+    (run,) = traces_of(events.splitlines())
+    value = {"few": EVIL}
+    result = TraceValue(value, True, 60)
+    promoted = asyncio.run(promote_run(replace(run, run_id=EVIL, result=result), "x", "Does x", {}))
+    module = ast.parse(promoted.files["test_x.py"])
+    docstring, imported, test = module.body
+    assert isinstance(imported, ast.Import)
+    assert isinstance(test, ast.FunctionDef)
+    assert isinstance(docstring, ast.Expr)
+    assert ast.get_docstring(module, clean=False) == (
+        f'The run "{EVIL}" of `x.js`: the calls that it made, and its result.'
+    )
+    assert all(isinstance(node, (ast.Expr, ast.Assign, ast.Assert)) for node in test.body)
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\x85", "\f", "\x1c"])

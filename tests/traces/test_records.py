@@ -19,6 +19,8 @@ from codecall.traces.records import MAX_OPEN_PAGES as MAX_OPEN
 from codecall.traces.records import TraceAssembler
 from tests.traces.shop import FAILING, REPORT, SECRET, shop
 
+RUN_1, RUN_2 = f"run_{1:032}", f"run_{2:032}"
+
 BAD = "const a = 1;\neval('a')"
 
 
@@ -116,7 +118,7 @@ async def test_a_record_without_values_says_what_is_missing(tmp_path: Path):
     assert f"{trace.script_chars:,} characters" in page
 
 
-def line(event: str, run_id: str = "run_1", **fields: object) -> str:
+def line(event: str, run_id: str = RUN_1, **fields: object) -> str:
     time = "2026-11-22T03:00:00.000+00:00"
     return json.dumps({"event": f"codecall.{event}", "run_id": run_id, "caller": "c", "time": time, **fields})
 
@@ -126,7 +128,7 @@ def test_runs_without_a_beginning_or_an_end():
     lost = json.dumps({"event": "codecall.audit.lost", "events": 7, "time": "?"})
     again, end = line("execute.start", script="1"), line("execute.complete", status="ok", console=[])
     first, second, third = traces_of(
-        [start, call, lost, again, end, line("execute.complete", "run_2", status="cancelled")]
+        [start, call, lost, again, end, line("execute.complete", RUN_2, status="cancelled")]
     )
     assert first.notes == (
         NO_SCRIPT,
@@ -136,7 +138,7 @@ def test_runs_without_a_beginning_or_an_end():
         "While it ran, 7 events of all runs did not get into the record.",
     )
     assert (second.status, second.notes) == ("ok", ())
-    assert (third.run_id, third.status, third.notes) == ("run_2", "cancelled", (NO_START,))
+    assert (third.run_id, third.status, third.notes) == (RUN_2, "cancelled", (NO_START,))
     assert first.when == second.when == 1795316400.0
 
 
@@ -152,17 +154,25 @@ def test_lines_that_are_no_events():
         "[" * 9_999,
     ]
     skipped: list[int] = []
-    assert [trace.run_id for trace in traces_of(lines, skipped)] == ["run_1"]
+    assert [trace.run_id for trace in traces_of(lines, skipped)] == [RUN_1]
     assert skipped == [3, 4, 5, 8]
     with pytest.raises(ValueError, match="line 3 is no event"):
         list(traces_of(lines))
 
 
+@pytest.mark.parametrize("run_id", ["run_1", f"{RUN_1}\n", RUN_1.replace("0", "٠"), f'{RUN_1}"""', RUN_1 * 9, "", 7])
+def test_ids_that_no_server_makes(run_id: object):
+    skipped: list[int] = []
+    lines = [line("execute.start"), json.dumps({"event": "codecall.execute.start", "run_id": run_id})]
+    assert [trace.run_id for trace in traces_of(lines, skipped)] == [RUN_1]
+    assert skipped == [2]
+
+
 def test_with_too_many_runs_at_once_the_oldest_is_told_as_it_is():
     runs = TraceAssembler(2)
-    events = [json.loads(line("execute.start", f"run_{n}")) for n in range(3)]
-    assert [[trace.run_id for trace in runs.add(event)] for event in events] == [[], [], ["run_0"]]
-    assert [trace.run_id for trace in runs.unfinished()] == ["run_1", "run_2"]
+    events = [json.loads(line("execute.start", f"run_{n:032}")) for n in range(3)]
+    assert [[trace.run_id for trace in runs.add(event)] for event in events] == [[], [], [f"run_{0:032}"]]
+    assert [trace.run_id for trace in runs.unfinished()] == [RUN_1, RUN_2]
     assert runs.unfinished() == []
 
 
@@ -188,7 +198,7 @@ events = st.sampled_from(["execute.start", "execute.tool_call", "execute.complet
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(events, st.dictionaries(names, json_data)), max_size=8))
 def test_whatever_a_record_holds_there_is_a_page(matches: list[tuple[str, dict[str, Any]]]):
-    lines = [json.dumps({"run_id": "run_1", **fields, "event": f"codecall.{event}"}) for event, fields in matches]
+    lines = [json.dumps({"run_id": RUN_1, **fields, "event": f"codecall.{event}"}) for event, fields in matches]
     for trace in traces_of(lines):
         render(trace).encode()
 
@@ -216,8 +226,8 @@ def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path):
     folder = tmp_path / "pages"
     folder.mkdir()
     sink = TraceSink(folder)
-    end = AuditEvent("codecall.execute.complete", 1_790_000_000.0, "run_1")
-    (folder / "20260921T141320.000Z-run_1.html").mkdir()
+    end = AuditEvent("codecall.execute.complete", 1_790_000_000.0, RUN_1)
+    (folder / f"20260921T141320.000Z-{RUN_1}.html").mkdir()
     with pytest.raises(OSError, match="Is a directory"):
         sink(end)
-    assert [path.name for path in folder.iterdir()] == ["20260921T141320.000Z-run_1.html"]
+    assert [path.name for path in folder.iterdir()] == [f"20260921T141320.000Z-{RUN_1}.html"]

@@ -13,6 +13,7 @@ from codecall.cli.arguments import AsJson
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
+    from codecall.cli.output import Output
     from codecall.traces.model import Trace
 
 
@@ -49,7 +50,7 @@ async def promote(
     output = Output(as_json=as_json)
     if NAME.fullmatch(name) is None:
         raise CodeCallError(f"--name {name!r:.80}: letters, digits, _ and -, at most 64 of them", code="USAGE")
-    found = _find(records, run)
+    found = _find(records, run, output)
     with output.progress("promoting"):
         promoted = await promote_run(
             found, name, description or f"What run {found.run_id} did", read_parameters(parameter)
@@ -70,14 +71,17 @@ async def promote(
     output.note("Move the script to where composite tools are read; pytest runs the test")
 
 
-def _find(records: Path, run: str) -> Trace:
-    from codecall.traces.records import named_run, traces_of
+def _find(records: Path, run: str, output: Output) -> Trace:
+    from codecall.traces.records import named_run, skipped_lines, traces_of
 
+    skipped: list[int] = []
     try:
         with records.open(encoding="utf-8", errors="replace") as lines:
-            found = named_run(traces_of(lines, []), run)
+            found = named_run(traces_of(lines, skipped), run)
     except OSError as failure:
         raise CodeCallError(f"Cannot read {records}: {failure.strerror}", code="CANNOT_READ") from None
+    if skipped:
+        output.note(f"{records}: {skipped_lines(skipped)}", "yellow")
     if not found:
         hint = f"`codecall trace {records}` shows those that there are."
         raise CodeCallError(f"There is no run {run!r:.80} in {records}", code="NOT_FOUND", hint=hint)

@@ -33,16 +33,13 @@ def trace(
     With --output and no --run, the page is of the run that ended last.
     """
     from codecall.cli.output import Output
-    from codecall.traces.records import named_run
+    from codecall.traces.records import named_run, skipped_lines
 
     output = Output(as_json=as_json)
     with output.progress("reading"):
         traces, skipped = _read(records)
     if skipped:
-        which = f"line {skipped[0]} is no event"
-        if len(skipped) > 1:
-            which = f"{len(skipped)} lines are no events, the first is line {skipped[0]}"
-        output.note(f"{records}: {which}", "yellow")
+        output.note(f"{records}: {skipped_lines(skipped)}", "yellow")
     if run is not None:
         traces = named_run(traces, run)
     if not traces:

@@ -4,20 +4,21 @@ A little JSON may be very many values: `[[],[],…]` of 3.6 MB takes a second of
 bodies in bytes alone. So what separates values is counted first, which is quick, once whoever calls has signed in and
 the application asks for the body. One with too many never reaches the SDK: that gets an empty one in its place, and the
 answer to it is replaced. Large ones of one caller are let through one after the other, each when those before it have
-been paid for.
+been paid for. Until the application has one, its bytes count for the caller, and it has only so long to arrive.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from http import HTTPStatus
 from typing import Any, Final, TypeAlias
 
 import mcp_types
 from fastmcp.server.dependencies import get_access_token
 
-from codecall.identity import client_key
+from codecall.identity import client_key, peer_network
 
 MAX_CONTAINERS: Final = 100_000
 """Objects and arrays in a body: some 40 ms of parsing."""
@@ -25,11 +26,32 @@ MAX_CONTAINERS: Final = 100_000
 MAX_VALUES: Final = 600_000
 """Values and names in a body. A megabyte of numbers of one digit, which a tool may take, has 524,288."""
 
+MAX_LONG_DIGITS: Final = 512 * 1024
+"""Digits in numbers of `_LONG` digits or more: some 120 ms of parsing."""
+
+MAX_HELD: Final = 32 * 1024 * 1024
+"""Bytes of one caller's bodies that are not with the application yet: as many of the largest as may wait."""
+
+MAX_HELD_BY_ALL: Final = 128 * 1024 * 1024
+"""The same of all callers together."""
+
+MAX_BODY_S: Final = 60.0
+"""Seconds in which a body has to arrive, from when it is asked for."""
+
 _LARGE: Final = 20_000
-"""Values from which on a body has to be paid for."""
+"""The cost, in values, from which on a body has to be paid for."""
 
 _CONTAINER_COST: Final = 10
 """An object or array costs as much more as so many numbers."""
+
+_BYTES_PER_VALUE: Final = 64
+"""Bytes that cost as much as one value."""
+
+_LONG: Final = 128
+"""Digits of a number from which on they are counted: reading and writing one takes the square of its digits."""
+
+_LONG_COST: Final = 600
+"""What so many digits of a long number cost. The longest that Python reads has 4,300, and takes a millisecond."""
 
 _COST_PER_S: Final = 2_000_000
 """What one caller may have parsed in a second: less than a tenth of it is spent in parsing."""
@@ -45,6 +67,9 @@ _MAX_BYTES: Final = 4 * 1024 * 1024
 
 _PIECE: Final = 64 * 1024
 
+_ONE_DIGIT: Final = bytes.maketrans(b"123456789", b"000000000")
+"""Makes all digits the same."""
+
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
@@ -56,21 +81,41 @@ class BoundedBodies:
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self._app = app
         self._payments: dict[str, _Payments] = {}
+        self._held: dict[str, int] = {}
+        self._held_by_all = 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request = _BoundedRequest(receive, send, lambda: self._payments_of(_caller(scope)))
+        request = _BoundedRequest(self, scope, receive, send)
         await self._app(scope, request.receive, request.send)
 
-    def _payments_of(self, caller: str) -> _Payments:
+    def payments_of(self, caller: str) -> _Payments:
+        """What a caller has had parsed; what others had is forgotten where there are too many."""
         payments = self._payments.pop(caller, None) or _Payments()
         self._payments[caller] = payments
         for other in list(self._payments)[: max(0, len(self._payments) - _MAX_CALLERS)]:
             if not self._payments[other].waiting:
                 del self._payments[other]
         return payments
+
+    def hold(self, caller: str, size: int) -> bool:
+        """Count so many bytes more of a caller's bodies, unless they are too many."""
+        held = self._held.get(caller, 0) + size
+        if held > MAX_HELD or self._held_by_all + size > MAX_HELD_BY_ALL:
+            return False
+        if size:
+            self._held[caller] = held
+            self._held_by_all += size
+        return True
+
+    def release(self, caller: str, size: int) -> None:
+        """Count so many bytes less."""
+        self._held[caller] -= size
+        self._held_by_all -= size
+        if not self._held[caller]:
+            del self._held[caller]
 
 
 class _Payments:
@@ -96,30 +141,48 @@ class _Payments:
 class _BoundedRequest:
     """The two directions of one request."""
 
-    def __init__(self, receive: Receive, send: Send, payments: Callable[[], _Payments]) -> None:
+    def __init__(self, bodies: BoundedBodies, scope: Message, receive: Receive, send: Send) -> None:
+        self._bodies = bodies
+        self._scope = scope
         self._receive = receive
         self._send = send
-        self._payments = payments
-        self._body: bytearray | None = bytearray()
-        """What has come of the body; None: the application has it."""
+        self._messages: Iterator[Message] | None = None
+        """What is left of the body; None: nobody has asked for it."""
         self._refusal: tuple[int, str] | None = None
 
     async def receive(self) -> Message:
-        """The whole body as one message, or what comes after it."""
-        body = self._body
-        if body is None:
-            return await self._receive()
-        more = True
-        while more and len(body) <= _MAX_BYTES:
-            message = await self._receive()
-            if message["type"] != "http.request":
-                return message
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-        if len(body) <= _MAX_BYTES:
-            self._refusal = await self._check(bytes(body))
-        self._body = None
-        return {"type": "http.request", "body": b"" if self._refusal else bytes(body), "more_body": more}
+        """A piece of the body, the first once it is there as a whole; or what comes after it."""
+        if self._messages is None:
+            self._messages = iter(await self._read_body())
+        return next(self._messages, None) or await self._receive()
+
+    async def _read_body(self) -> Iterable[Message]:
+        caller, body = _caller(self._scope), bytearray()
+        held, more = 0, True
+        try:
+            async with asyncio.timeout(MAX_BODY_S):
+                while more and len(body) <= _MAX_BYTES:
+                    message = await self._receive()
+                    if message["type"] != "http.request":
+                        return [message]
+                    piece = message.get("body", b"")
+                    more = message.get("more_body", False)
+                    if not self._bodies.hold(caller, len(piece)):
+                        return self._refuse(429, "this caller, or all together, send too many large requests at a time")
+                    held += len(piece)
+                    body += piece
+            if len(body) <= _MAX_BYTES and (refusal := await self._check(body, caller)):
+                return self._refuse(*refusal)
+            return _in_pieces(body, more)
+        except TimeoutError:
+            return self._refuse(408, f"it has not come as a whole within {MAX_BODY_S:.0f} s")
+        finally:
+            if held:
+                self._bodies.release(caller, held)
+
+    def _refuse(self, status: int, why: str) -> Iterable[Message]:
+        self._refusal = status, f"The request was not read: {why}"
+        return _in_pieces(bytearray(), more=False)
 
     async def send(self, message: Message) -> None:
         """Pass the answer on, or send a refusal in its place."""
@@ -130,23 +193,38 @@ class _BoundedRequest:
             error = {"code": mcp_types.INVALID_REQUEST, "message": reason}
             body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
             headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+            if status == HTTPStatus.REQUEST_TIMEOUT:
+                headers.append((b"connection", b"close"))
             await self._send({"type": "http.response.start", "status": status, "headers": headers})
             await self._send({"type": "http.response.body", "body": body})
 
-    async def _check(self, body: bytes) -> tuple[int, str] | None:
+    async def _check(self, body: bytearray, caller: str) -> tuple[int, str] | None:
+        if json.detect_encoding(body) not in ("utf-8", "utf-8-sig"):
+            return 400, "it is not encoded as UTF-8"
         containers, values = await _count(body)
         if containers > MAX_CONTAINERS or values > MAX_VALUES:
-            return 413, (
-                f"The request was not read: it has more than {MAX_CONTAINERS:,} objects and arrays, or more than "
-                f"{MAX_VALUES:,} values"
-            )
-        if values <= _LARGE:
+            return 413, f"it has more than {MAX_CONTAINERS:,} objects and arrays, or more than {MAX_VALUES:,} values"
+        long = await _count_long(body)
+        if long * _LONG > MAX_LONG_DIGITS:
+            return 413, f"it has more than {MAX_LONG_DIGITS:,} digits in numbers of {_LONG} digits or more"
+        cost = values + _CONTAINER_COST * containers + _LONG_COST * long + len(body) // _BYTES_PER_VALUE
+        if cost <= _LARGE:
             return None
-        payments = self._payments()
+        payments = self._bodies.payments_of(caller)
         if payments.waiting >= _MAX_WAITING:
-            return 429, f"The request was not read: {_MAX_WAITING} large requests of this caller are waiting"
-        await payments.pay(values + _CONTAINER_COST * containers)
+            return 429, f"{_MAX_WAITING} large requests of this caller are waiting"
+        await payments.pay(cost)
         return None
+
+
+def _in_pieces(body: bytearray, more: bool) -> Iterator[Message]:
+    """A body as messages. What has been passed on is kept no longer: the application has it then, while it answers."""
+    while True:
+        piece = bytes(body[:_PIECE])
+        del body[:_PIECE]
+        yield {"type": "http.request", "body": piece, "more_body": more or bool(body)}
+        if not body:
+            return
 
 
 def _caller(scope: Message) -> str:
@@ -154,10 +232,10 @@ def _caller(scope: Message) -> str:
     if get_access_token() is not None:
         return client_key(None)
     client = scope.get("client")
-    return f"peer {client[0]}" if client else ""
+    return f"peer {peer_network(client[0])}" if client else ""
 
 
-async def _count(body: bytes) -> tuple[int, int]:
+async def _count(body: bytes | bytearray) -> tuple[int, int]:
     """The objects and arrays in JSON, and all values and names, by what stands before or between them. Where these are
     few enough as it is, those in texts are counted, too."""
     containers, commas = _brackets(body), _separators(body)
@@ -172,7 +250,18 @@ async def _count(body: bytes) -> tuple[int, int]:
     return containers, containers + commas
 
 
-def _outside_texts(body: bytes) -> Iterator[bytes]:
+async def _count_long(body: bytes | bytearray) -> int:
+    """How often there are `_LONG` digits in one number, nearly: pieces may cut some."""
+    if not _long_digits(body):
+        return 0
+    long = 0
+    for plain in _outside_texts(body):
+        long += _long_digits(plain)
+        await asyncio.sleep(0)
+    return long
+
+
+def _outside_texts(body: bytes | bytearray) -> Iterator[bytes]:
     """A piece at a time, what stands in no text of JSON."""
     inside, start = 0, 0
     while start < len(body):
@@ -185,9 +274,13 @@ def _outside_texts(body: bytes) -> Iterator[bytes]:
         inside = (inside + len(parts) - 1) % 2
 
 
-def _brackets(data: bytes) -> int:
+def _brackets(data: bytes | bytearray) -> int:
     return data.count(b"[") + data.count(b"{")
 
 
-def _separators(data: bytes) -> int:
+def _separators(data: bytes | bytearray) -> int:
     return data.count(b",") + data.count(b":")
+
+
+def _long_digits(data: bytes | bytearray) -> int:
+    return data.translate(_ONE_DIGIT).count(b"0" * _LONG)

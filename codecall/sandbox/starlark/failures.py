@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from difflib import get_close_matches
+from itertools import islice
 from typing import Final, NamedTuple, cast
 
 from starlark.eval.errors import EvalError
@@ -108,8 +110,8 @@ class KeysOfDict(NamedTuple):
 
 def keys_in(owner: Dict, key: object) -> KeysOfDict:
     """What a script may have meant by a key that this dict lacks."""
-    items = cast("list[tuple[object, object]]", owner.items())[:MAX_KEYS]  # pyright: ignore[reportUnknownMemberType]
-    named = {text: (name, value) for name, value in items if (text := _key_text(name)) is not None}
+    keys = islice(cast("Iterable[object]", owner), MAX_KEYS)
+    named = {text: (name, cast("object", owner[name])) for name in keys if (text := _key_text(name)) is not None}
     if not named:
         return KeysOfDict("")
     text = _key_text(key)
@@ -120,11 +122,11 @@ def keys_in(owner: Dict, key: object) -> KeysOfDict:
         f" Did you mean value[{near[0]}]?" if near else f" The list is value[{lists[0]}]." if len(lists) == 1 else ""
     )
     kind = "It is a dict, no list; its keys are" if isinstance(key, int) else "The keys are"
-    keys = [str(named[name][0]) for name in (*near[:1], *lists[:1])]
+    meant = [str(named[name][0]) for name in (*near[:1], *lists[:1])]
     return KeysOfDict(
         f"{kind} {', '.join(named)}{more}.{guess}",
-        keys[0] if near else None,
-        keys[-1] if len(lists) == 1 else None,
+        meant[0] if near else None,
+        meant[-1] if len(lists) == 1 else None,
     )
 
 

@@ -16,7 +16,7 @@ from starlark.syntax import ast
 from codecall.sandbox.agentscript.diagnosis.remedies import declares
 from codecall.sandbox.agentscript.validator.names import AskHost
 from codecall.sandbox.starlark.evaluator_internals import calling_offset
-from codecall.sandbox.starlark.failures import keys_in
+from codecall.sandbox.starlark.failures import MAX_KEY, keys_in
 from codecall.sandbox.starlark.read import StarlarkProgram, walk
 from codecall.sandbox.starlark.thread import TaskThread
 
@@ -28,8 +28,10 @@ MAX_MISSED: Final = 3
 
 _MAX_KEYS: Final = 200
 """Keys of one answer that are remembered."""
-_MAX_KEPT: Final = 50
-"""Missing keys that are kept until the script ends."""
+_MAX_FIELDS: Final = 50
+"""Keys from which on a dict is a table to look things up in: what it lacks is no field."""
+_MAX_LOOKED_AT: Final = 100
+"""Missing keys of one run that are looked at."""
 
 
 class MissedKeys:
@@ -39,6 +41,7 @@ class MissedKeys:
         self._answers: dict[int, tuple[str, Dict]] = {}
         self._keys: dict[str, set[object]] = {}
         self._missed: dict[tuple[str, str], tuple[int | None, str, str]] = {}
+        self._looked_at: set[tuple[str, str]] = set()
 
     def add_answer(self, tool: str, answer: object) -> None:
         """Add what a tool gave."""
@@ -51,13 +54,21 @@ class MissedKeys:
     def add_read(self, owner: Dict, key: object, default: object) -> None:
         """Add that a dict was asked for a key that it lacks."""
         tool, answer = self._answers.get(id(owner), ("", None))
-        if answer is not owner or not isinstance(key, str) or len(self._missed) >= _MAX_KEPT:
+        if answer is not owner or not isinstance(key, str) or not self._is_new(tool, key, owner):
             return
         found = keys_in(owner, key)
         wants_list = isinstance(default, StarlarkList) or key.casefold() in tool.casefold()
         meant = found.near or (found.only_list if wants_list else None)
         if meant is not None:
-            self._missed.setdefault((tool, key), (calling_offset(), meant, found.text))
+            self._missed[tool, key] = calling_offset(), meant, found.text
+
+    def _is_new(self, tool: str, key: str, owner: Dict) -> bool:
+        """Whether a missing key is looked at, which takes a while: each once, and not in tables."""
+        if len(owner) > _MAX_FIELDS or len(key) > MAX_KEY or len(self._looked_at) >= _MAX_LOOKED_AT:
+            return False
+        before = len(self._looked_at)
+        self._looked_at.add((tool, key))
+        return len(self._looked_at) > before
 
     def warnings(self, program: StarlarkProgram, ask: AskHost) -> list[str]:
         """The warnings about keys that no answer of their tool had, where the script does not name what was meant.

@@ -117,12 +117,152 @@ async def test_only_so_many_large_bodies_of_one_caller_wait(monkeypatch: pytest.
 def test_only_so_many_callers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bodies, "_MAX_CALLERS", 2)
     bounded = BoundedBodies(lambda *_: None)  # type: ignore[arg-type, return-value]
-    first = bounded._payments_of("a")
+    first = bounded.payments_of("a")
     first.waiting = 1
     for caller in "bcd":
-        bounded._payments_of(caller)
+        bounded.payments_of(caller)
     assert list(bounded._payments) == ["a", "c", "d"]
-    assert bounded._payments_of("a") is first
+    assert bounded.payments_of("a") is first
+
+
+class Request:
+    """A request to an application that reads its body and answers, and that has the body while it does."""
+
+    def __init__(self, bounded: BoundedBodies, *messages: dict[str, Any], peer: str = "192.0.2.1") -> None:
+        self.bounded = bounded
+        self.scope = {"type": "http", "client": (peer, 1)}
+        self.coming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.sent: list[dict[str, Any]] = []
+        for message in messages:
+            self.coming.put_nowait({"type": "http.request", **message})
+
+    async def answer(self) -> None:
+        await self.bounded(self.scope, self.coming.get, self._send)
+
+    async def _send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    @property
+    def status(self) -> int | None:
+        return self.sent[0]["status"] if self.sent else None
+
+
+async def reader(scope: Any, receive: Any, send: Any) -> None:
+    scope["body"] = b""
+    scope["more"] = True
+    while scope["more"] and (message := await receive())["type"] == "http.request":
+        scope["body"] += message["body"]
+        scope["more"] = message["more_body"]
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+async def test_a_body_in_another_encoding_is_not_read(encoding: str) -> None:
+    # U+0122 has a byte that is a quotation mark in ASCII: all that follows would count as a text.
+    body = ('{"jsonrpc":"2.0","id":1,"method":"\u0122","params":[' + "[]," * 150_000 + "1]}").encode(encoding)
+    async with served() as url, httpx.AsyncClient() as client:
+        headers = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
+        refused = await client.post(url, content=body, headers={**headers, "mcp-protocol-version": "2026-07-28"})
+    assert refused.status_code == 400
+    assert refused.json()["error"]["message"] == "The request was not read: it is not encoded as UTF-8"
+
+
+async def test_a_body_may_begin_with_the_mark_of_utf_8() -> None:
+    request = Request(BoundedBodies(reader), {"body": b"\xef\xbb\xbf{}"})
+    await request.answer()
+    assert (request.status, request.scope["body"]) == (200, b"\xef\xbb\xbf{}")
+
+
+async def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    time, bounded = LoopTime(monkeypatch), BoundedBodies(reader)
+    request = Request(bounded, {"body": b"[1", "more_body": True})
+    answering = asyncio.create_task(request.answer())
+    await time.jump(bodies.MAX_BODY_S - 5)
+    request.coming.put_nowait({"type": "http.request", "body": b",2", "more_body": True})
+    await time.jump(1)
+    assert (request.status, bounded._held) == (None, {"peer 192.0.2.1": 4})
+    await time.jump(5)
+    await answering
+    assert (request.status, request.scope["body"]) == (408, b"")
+    assert "it has not come as a whole within 60 s" in request.sent[1]["body"].decode()
+    assert (b"connection", b"close") in request.sent[0]["headers"]
+    assert (bounded._held, bounded._held_by_all) == ({}, 0)
+
+
+async def test_only_so_much_is_held_of_bodies_that_have_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "MAX_HELD", 100)
+    monkeypatch.setattr(bodies, "MAX_HELD_BY_ALL", 150)
+    bounded, half = BoundedBodies(reader), {"body": b" " * 60, "more_body": True}
+
+    async def begin(peer: str) -> tuple[Request, asyncio.Task[None]]:
+        request = Request(bounded, half, peer=peer)
+        answering = asyncio.create_task(request.answer())
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return request, answering
+
+    first, ends = await begin("192.0.2.1")
+    assert (await begin("192.0.2.1"))[0].status == 429
+    other, other_ends = await begin("192.0.2.2")
+    refused = (await begin("192.0.2.3"))[0]  # they are too much for all together
+    assert refused.status == 429
+    assert "this caller, or all together, send too many large requests at a time" in refused.sent[1]["body"].decode()
+    first.coming.put_nowait({"type": "http.request", "body": b"1"})
+    other.coming.put_nowait({"type": "http.disconnect"})
+    await asyncio.gather(ends, other_ends)
+    assert (first.status, first.scope["body"]) == (200, b" " * 60 + b"1")
+    assert (bounded._held, bounded._held_by_all) == ({}, 0)
+
+
+async def test_a_body_is_not_kept_while_it_is_answered() -> None:
+    largest: list[int] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        more = True
+        while more:
+            message = await receive()
+            more = message["more_body"]
+            largest.append(len(message["body"]))
+
+    await Request(BoundedBodies(app), {"body": b" " * 1_000_000}).answer()
+    assert (sum(largest), max(largest)) == (1_000_000, bodies._PIECE)
+
+
+async def test_an_address_of_ipv6_stands_for_its_network() -> None:
+    bounded, large = BoundedBodies(reader), {"body": b"[" + b"1," * 30_000 + b"1]"}
+    for peer in ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"):
+        await Request(bounded, large, peer=peer).answer()
+        bounded._payments[next(iter(bounded._payments))]._paid_until = 0
+    assert list(bounded._payments) == ["peer 2001:db8::/64", "peer 2001:db8:0:1::/64"]
+
+
+@pytest.mark.parametrize(
+    ("body", "cost"),
+    [
+        (b"[" + b"1," * 19_000 + b"1]", None),
+        (b'"' + b"a" * 64 * 20_001 + b'"', 20_001),
+        (b"[" + b",".join([b"1" * 4_300] * 40) + b"]", 40 + 10 + 40 * 4_301 // 64 + 600 * 33 * 40),
+        (b'"' + b"1" * 100_000 + b'"', None),
+    ],
+)
+async def test_long_bodies_and_long_numbers_are_paid_for(body: bytes, cost: int | None) -> None:
+    bounded = BoundedBodies(reader)
+    request = Request(bounded, {"body": body})
+    before = asyncio.get_running_loop().time()
+    await request.answer()
+    assert request.status == 200
+    paid = [payments._paid_until for payments in bounded._payments.values()]
+    assert len(paid) == (cost is not None)
+    if cost is not None:
+        assert paid[0] - before >= cost / bodies._COST_PER_S
+
+
+async def test_many_long_numbers_are_not_read() -> None:
+    request = Request(BoundedBodies(reader), {"body": b"[" + b",".join([b"1" * 4_300] * 940) + b"]"})
+    await request.answer()
+    assert request.status == 413
+    assert "more than 524,288 digits in numbers of 128 digits or more" in request.sent[1]["body"].decode()
 
 
 @given(

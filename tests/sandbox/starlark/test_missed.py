@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from starlark.eval.values import Dict
 
 from codecall.sandbox.agentscript.validator.names import AskTopic
+from codecall.sandbox.starlark import missed
+from codecall.sandbox.starlark.failures import KeysOfDict, keys_in
 from tests.sandbox.starlark.test_engine import Host, value
 
 
@@ -18,6 +21,7 @@ class Shop(Host):
             items_list=lambda cursor=None: {"items": [1, 2]} | ({} if cursor else {"next_cursor": "2"}),
             orders_list=lambda: {"data": [1], "page": 1},
             user=lambda: {"id": 1, "tags": ["a"]},
+            names=lambda: {f"user-{number:06}": "a" for number in range(200)},
         )
 
     def ask(self, name: str, about: AskTopic = "tool", member: str = "") -> str | None:
@@ -65,6 +69,8 @@ def test_a_key_that_no_answer_has_is_named(script: str, warning: str) -> None:
         'a = items_list()\nb = items_list(cursor=a.get("next_cursor"))\nreturn b.get("next_cursor")',
         'return {"data": [1]}.get("orders", [])',
         'return orders_list().get("page")',
+        'return names().get("user-00001", "none")',
+        f'return orders_list().get("{"k" * 5_000}", [])',
     ],
 )
 def test_a_key_that_may_be_missing_is_not_warned_of(script: str) -> None:
@@ -72,3 +78,23 @@ def test_a_key_that_may_be_missing_is_not_warned_of(script: str) -> None:
     value(engine)
     assert engine.outcome is not None
     assert engine.outcome.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("script", "times"),
+    [
+        ('r = names()\nreturn len([1 for n in range(300) if r.get("user-" + str(n)) == None])', 0),
+        ('r = orders_list()\nreturn len([1 for n in range(300) if r.get("orders", []) == []])', 1),
+        ('r = orders_list()\nreturn len([1 for n in range(300) if r.get("o" + str(n), []) == []])', 100),
+    ],
+)
+def test_only_so_many_missing_keys_are_looked_at(script: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[object] = []
+
+    def counted(owner: Dict, key: object) -> KeysOfDict:
+        looked_at.append(key)
+        return keys_in(owner, key)
+
+    monkeypatch.setattr(missed, "keys_in", counted)
+    assert value(Shop().run(script)) == 300
+    assert len(looked_at) == times
