@@ -135,14 +135,22 @@ class MisreadSearch:
         the milliseconds that are left."""
         until = monotonic() + room_ms / _SHARE_OF_ROOM / 1000
         told = set[tuple[str, str]]()
+        wholes = set[tuple[str, int, object]]()
+        count = 0
         for node, name in islice(self._reads(names), _MAX_READS):
-            found = self._misread(node, name, shows_undefined=shows_undefined)
-            if found is not None and (key := (found[0].tool, name)) not in told:
-                told.add(key)
+            if (found := self._misread(node, name, shows_undefined=shows_undefined)) is not None:
                 observation, advice = found
+                # What is said of `a.items` in `a.items ?? a.data` goes for `a.data`.
+                whole = (observation.tool, id(self._uses.whole_of(node)), advice.key or advice.text or name)
+                is_told = (observation.tool, name) in told or whole in wholes
+                told.add((observation.tool, name))
+                wholes.add(whole)
+                if is_told:
+                    continue
+                count += 1
                 fields = answer_fields(observation, "", observation.values)
                 yield node.left if node.type == "AssignmentPattern" else node, {**fields, "use": advice.text}
-            if len(told) == MAX_MISREAD or monotonic() > until:
+            if count == MAX_MISREAD or monotonic() > until:
                 return
 
     def _reads(self, names: frozenset[str]) -> Iterator[tuple[Node, str]]:

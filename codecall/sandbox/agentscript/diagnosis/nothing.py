@@ -214,9 +214,12 @@ class _Search:
         """Why this expression is undefined, where more can be said than that."""
         while value.type in {"AwaitExpression", "ChainExpression"}:
             value = value.argument if value.type == "AwaitExpression" else value.expression
+        member = ""
         for part in _chain(value):
-            if (fields := missing_fields(self.context, part, "")) is not None and fields["nothing"] == "undefined":
+            if (fields := missing_fields(self.context, part, member)) is not None and fields["nothing"] == "undefined":
                 return self.missing_text(part, fields)
+            read: Node = part.callee if part.type == "CallExpression" else part
+            member = str(member_name(read)) if read.type == "MemberExpression" else ""
         if value.type == "CallExpression" and getattr(value.callee, "name", None) == "getTool":
             return f"{self._named(value)} is undefined: the script may call no tool of that name."
         if value.type == "CallExpression" and depth < 3:

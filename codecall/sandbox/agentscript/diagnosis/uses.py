@@ -67,6 +67,20 @@ class AnswerUses:
             node = parent
         return node, parent
 
+    def whole_of(self, read: Node) -> Node:
+        """The whole expression whose value this one may be: `a.items ?? a.data ?? []` of `a.items` and of `a.data`; the
+        pattern that it is a part of where it is destructured."""
+        node, parent = self._whole(read)
+        owner = None if parent is None else self._parents.get(id(parent))
+        return owner if owner is not None and owner.type == "ObjectPattern" else node
+
+    def _whole(self, node: Node) -> tuple[Node, Node | None]:
+        """The outermost expression whose value this one may be, and the node that it is part of."""
+        node, parent = self._context(node)
+        while parent is not None and _may_be_value(node, parent):
+            node, parent = self._context(parent)
+        return node, parent
+
     # The values of answers
 
     def owners_of(self, read: Node) -> frozenset[Place]:
@@ -115,15 +129,26 @@ class AnswerUses:
             return False
         match str(parent.type):
             case "CallExpression" | "NewExpression":
-                return parent.callee is not node and _root_name(parent.callee) not in _OUTPUTS
+                takes = _root_name(parent.callee) not in _OUTPUTS and not self._is_list_test(parent)
+                return parent.callee is not node and takes
             case "LogicalExpression" | "AssignmentPattern" | "ForOfStatement" | "ForInStatement":
                 return parent.right is node
             case "ConditionalExpression":
-                return parent.test is not node
+                return parent.test is not node and not self._is_asked_for_list(node, parent)
             case "VariableDeclarator":
                 return parent.init is node and _has_rest(parent.id)
             case kind:
                 return kind == "SpreadElement"
+
+    def _is_asked_for_list(self, node: Node, condition: Node) -> bool:
+        """Whether a value stands where it is a list, `Array.isArray(value) ? value : …`: none that has properties."""
+        test: Node = condition.test
+        if condition.consequent is not node or test.type != "CallExpression" or not self._is_list_test(test):
+            return False
+        return [self._dataflow.text(argument) for argument in test.arguments] == [self._dataflow.text(node)]
+
+    def _is_list_test(self, call: Node) -> bool:
+        return self._dataflow.text(call.callee) == "Array.isArray"
 
     def may_use(self, owners: frozenset[Place], value: object) -> bool:
         """Whether the script uses one of these values itself, each such as `value`: other than to test it, or to read
@@ -196,13 +221,23 @@ class AnswerUses:
 
     def means_list(self, read: Node) -> bool:
         """Whether the script takes the value of a property for a list."""
-        return any(map(self._stands_for_list, self._spots(read)))
+        return not self._has_text(read) and any(map(self._stands_for_list, self._spots(read)))
+
+    def _has_text(self, read: Node) -> bool:
+        """Whether a text stands in the place of a value that is missing: `answer.content ?? answer.text ?? ''`."""
+        node, parent = self._context(read)
+        while parent is not None and _may_be_value(node, parent):
+            other = _other_value(node, parent)
+            if other.type == "TemplateLiteral" or isinstance(getattr(other, "value", None), str):
+                return True
+            node, parent = self._context(parent)
+        return False
 
     def _spots(self, read: Node) -> Iterator[Node]:
         """Where the value of a property stands in the script: where it is read, and where the variable that it is given
         to is."""
         yield read
-        parent = self.parent(read)
+        _, parent = self._whole(read)
         name: Node = read.left if read.type == "AssignmentPattern" else read
         if parent is not None and parent.type == "VariableDeclarator":
             name = parent.id
@@ -217,20 +252,22 @@ class AnswerUses:
         node, parent = (node, node) if node.type == "AssignmentPattern" else self._context(node)
         if parent is None:
             return False
+        while _may_be_value(node, parent):
+            # In `a.items ?? a.data ?? []` each may be the list.
+            if _other_value(node, parent).type == "ArrayExpression":
+                return True
+            node, parent = self._context(parent)
+            if parent is None:
+                return False
         kind = str(parent.type)
         stands = kind == "SpreadElement"
         match kind:
             case "AssignmentPattern":
                 stands = str(parent.right.type) == "ArrayExpression"
-            case "LogicalExpression":
-                has_list = parent.right.type == "ArrayExpression"
-                stands = has_list and parent.left is node and parent.operator != "&&"
-            case "ConditionalExpression":
-                stands = parent.consequent is node and parent.alternate.type == "ArrayExpression"
             case "MemberExpression":
                 stands = parent.object is node and str(member_name(parent)) in LIST_MEMBERS
             case "CallExpression":
-                stands = self._dataflow.text(parent.callee) == "Array.isArray"
+                stands = self._is_list_test(parent)
             case "ForOfStatement":
                 stands = parent.right is node
             case _:
@@ -243,6 +280,20 @@ def is_nothing(node: Node) -> bool:
     return (node.type == "Literal" and node.value is None and node.raw == "null") or (
         node.type == "Identifier" and node.name == "undefined"
     )
+
+
+def _may_be_value(node: Node, parent: Node) -> bool:
+    """Whether the value of an expression may be that of the one it is an operand of: of `??`, `||` or `? :`."""
+    if parent.type == "ConditionalExpression":
+        return parent.test is not node
+    return parent.type == "LogicalExpression" and (parent.operator != "&&" or parent.right is node)
+
+
+def _other_value(node: Node, parent: Node) -> Node:
+    """The operand of `??`, `||` or `? :` whose value is had instead."""
+    if parent.type == "ConditionalExpression":
+        return parent.alternate if parent.consequent is node else parent.consequent
+    return parent.right if parent.left is node else parent.left
 
 
 def _place(origin: CallOrigin) -> Place:

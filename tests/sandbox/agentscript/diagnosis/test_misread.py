@@ -86,7 +86,16 @@ RIGHT = [
     ORDERS_CALL + "const rows = r?.data?.orders ?? r?.data ?? []; return rows.length",
     "const r = await callTool('user', {}); const u = r.user ?? r.data ?? r; return u.name",
     "const r = await callTool('user', {}); return [r.data?.name ?? r.name]",
+    ORDERS_CALL + "const rows = r.items ?? r.data ?? []; return rows.length",
+    ORDERS_CALL + "const rows = Array.isArray(r) ? r : (r.items ?? r.data ?? []); return rows.length",
+    ORDERS_CALL + "const rows = Array.isArray(r?.items) ? r.items : r.data; return rows.length",
+    "let n = 0; for (const t of ['orders_list', 'small_list']) { const r = await callTool(t, {}); "
+    "for (const x of r.data ?? r.items ?? []) n++; } return n",
+    "const u = await callTool('user', {}); return (u.content ?? u.text ?? '').length",
+    "const u = await callTool('user', {}); const text = u.content || u.body || 'none'; return text.slice(0, 10)",
+    "const f = await callTool('fields', {}); return (f.results ?? f.rows ?? []).length",
     # Lists, and what may be one
+    STOCK + "const rows = Array.isArray(r) ? r : (r.items ?? r.data ?? []); return rows.length",
     STOCK + "return (Array.isArray(r) ? r : r.items).length",
     STOCK + "const rows = r.items || r.data || r; return rows.length",
     STOCK + "const rows = r.items?.length ? r.items : r; return rows.map((x) => x.sku)",
@@ -186,6 +195,21 @@ WRONG = [
     # The list has another name
     (ORDERS_CALL + "return (r.items ?? []).length", "`r.items`", "The list is `r.data`."),
     (ORDERS_CALL + "const rows = r.results || []; return rows.length", "`r.results`", "The list is `r.data`."),
+    (ORDERS_CALL + "return (r.items ?? r.rows ?? []).length", "`r.items`", "The list is `r.data`."),
+    (ORDERS_CALL + "const rows = r.items || r.rows || []; return rows.length", "`r.items`", "The list is `r.data`."),
+    (ORDERS_CALL + "const rows = r?.items ?? r?.rows; return rows?.length ?? 0", "`r?.items`", "The list is `r.data`."),
+    (
+        ORDERS_CALL + "const rows = Array.isArray(r) ? r : (r.items ?? r.rows ?? []); return rows.length",
+        "`r.items`",
+        "The list is `r.data`.",
+    ),
+    (
+        "const all = await Promise.all([1, 2].map((page) => callTool('orders_list', { page }))); "
+        "return all.flatMap((r) => r.items ?? r.results ?? []).length",
+        "`r.items`",
+        "The list is `r.data`.",
+    ),
+    (ORDERS_CALL + "const { items, rows } = r; return (items ?? rows ?? []).length", "`items`", "The list is `data`."),
     (ORDERS_CALL + "let n = 0; for (const o of r.items || []) n++; return n", "`r.items`", "The list is `r.data`."),
     (ORDERS_CALL + "return Array.isArray(r.rows) ? r.rows.length : 0", "`r.rows`", "The list is `r.data`."),
     (ORDERS_CALL + "const rows = r.rows; return rows?.length ?? 0", "`r.rows`", "The list is `r.data`."),
@@ -321,6 +345,12 @@ async def test_a_wrong_script_that_ends_well_is_warned(enclave: Enclave, script:
     assert result.error is None
     found = [text for text in result.warnings if what in text.partition(" is undefined: ")[0] and advice in text]
     assert len(found) == 1, (result.value, result.warnings)
+
+
+async def test_a_chain_of_fallbacks_is_warned_of_once(enclave: Enclave) -> None:
+    script = ORDERS_CALL + "const n = (r.items ?? r.rows ?? []).length; return n + (r.rows ?? r.items ?? []).length"
+    result = await enclave.execute(script, tool_handler=answer, tools=TOOLS)
+    assert len(result.warnings) == 1, result.warnings
 
 
 HOSTILE = {
