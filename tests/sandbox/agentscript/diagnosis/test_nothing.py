@@ -13,6 +13,7 @@ TEXT = (
     "is undefined: text returned a text that is JSON: `JSON.parse` it first, "
     "to get {users: [{id: number, name: string}], next: null}."
 )
+NOT_REACHED = "Nothing was returned: no `return` that gives a value was reached."
 NO_RETURN = "Nothing was returned: the script has no `return`. If a value matters, end with `return value`."
 
 
@@ -75,6 +76,20 @@ def answer(name: str, arguments: dict[str, object]) -> object:
             "const main = async () => { return // the users\n  { users: await callTool('users') }\n};\nreturn main()",
             "Nothing was returned: a line break ends `return` on line 1: "
             "begin its value on the same line, `return (…)`.",
+        ),
+        *(
+            (f"const r = await callTool('users');\n{script}", NOT_REACHED)
+            for script in (
+                "if (r.users.length > 4) return r.users[0].name;",
+                "if (r.next) return r.next.name;",
+                "if (r.next) return r.next.name; else if (r.users.length > 4) return r;",
+                "switch (r.users.length) { case 4: return r.users[0].name; }",
+                "for (const user of r.users) { if (user.id === 5) return user.name; }",
+            )
+        ),
+        (
+            "const r = await callTool('users');\nif (r.next) return r.user;",
+            f"Nothing was returned: `r.user` on line 2 is undefined: {SHAPE} Did you mean `r.users`?",
         ),
         ("return; 5", "Nothing was returned: no `return` that gives a value was reached."),
         (
