@@ -16,7 +16,7 @@ from codecall.sandbox.agentscript.diagnosis.causes import missing_fields
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, with_dataflow
 from codecall.sandbox.agentscript.diagnosis.misread import Declares, MisreadSearch, suspects
-from codecall.sandbox.agentscript.diagnosis.remedies import is_certain
+from codecall.sandbox.agentscript.diagnosis.remedies import NOTHING_FOUND, is_certain
 from codecall.sandbox.agentscript.diagnosis.report import NO_VALUE, Ending
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
@@ -224,13 +224,16 @@ class _Search:
         is said only where another name was meant."""
         while value.type in {"AwaitExpression", "ChainExpression"}:
             value = value.argument if value.type == "AwaitExpression" else value.expression
-        member = ""
+        member, is_optional = "", False
         for part in _chain(value):
             fields = missing_fields(self.context, part, member)
             if fields is not None and fields["nothing"] == "undefined" and (is_reached or is_certain(fields["use"])):
+                if is_optional and fields["use"].startswith(NOTHING_FOUND):
+                    fields = {**fields, "use": f"{NOTHING_FOUND} what was searched for is not there."}
                 return self.missing_text(part, fields)
             read: Node = part.callee if part.type == "CallExpression" else part
-            member = str(member_name(read)) if read.type == "MemberExpression" else ""
+            if read.type == "MemberExpression":
+                member, is_optional = str(member_name(read)), bool(read.optional)
         if not is_reached:
             return None
         if value.type == "CallExpression" and getattr(value.callee, "name", None) == "getTool":

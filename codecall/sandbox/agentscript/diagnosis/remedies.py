@@ -24,6 +24,9 @@ from codecall.sandbox.agentscript.ruleset import closest_key
 MAX_KEYS: Final = 100
 """Keys of one object among which a similar one is looked for."""
 
+NOTHING_FOUND: Final = " Nothing was found:"
+"""How advice begins about what `find` and its kin gave."""
+
 _CERTAIN: Final = (" Did you mean", " The list is", " It is a list", " The content stays", " With `throwOnError")
 """How advice begins that leaves no doubt that a property was meant to have a value."""
 
@@ -84,7 +87,7 @@ def advise(owner: str, observation: Observation, member: str) -> Advice:
     """
     step = observation.path[-1] if observation.path else None
     if step is Step.FOUND:
-        return Advice(" Nothing was found: test for it first, or write `?.` behind it.")
+        return Advice(f"{NOTHING_FOUND} test for it first, or write `?.` behind it.")
     if not all(map(is_missing, observation.values)) or not isinstance(step, str):
         return _null_advice(observation, member)
     parents = [cast("dict[str, object]", parent) for parent in observation.parents if isinstance(parent, dict)]

@@ -44,6 +44,11 @@ def answer(name: str, arguments: dict[str, object]) -> object:
             f"{SHAPE} Nothing was found: test for it first, or write `?.` behind it.",
         ),
         (
+            "const r = await callTool('users');\nreturn r.users.find((user) => user.id === 5)?.name",
+            "Nothing was returned: `r.users.find((user) => user.id === 5)` on line 2 is undefined: "
+            f"{SHAPE} Nothing was found: what was searched for is not there.",
+        ),
+        (
             "const main = async () => {\n  const r = await callTool('users');\n};\nreturn await main()",
             "Nothing was returned: the function on line 1 has no `return` that gives a value.",
         ),
