@@ -219,9 +219,37 @@ class AnswerUses:
         is_not = parent.type == "UnaryExpression" and str(parent.operator) in {"!", "typeof"}
         return is_not or getattr(parent, "test", None) is node
 
+    def is_key(self, read: Node) -> bool:
+        """Whether the value of a property becomes the name of one: `by[item.kind] = item`."""
+        return any(map(self._stands_for_key, self.spots(read)))
+
+    def _stands_for_key(self, node: Node) -> bool:
+        node, parent = self._context(node)
+        if parent is None:
+            return False
+        owner = self._parents.get(id(parent))
+        match str(parent.type):
+            case "MemberExpression":
+                is_target = owner is not None and owner.type == "AssignmentExpression" and owner.left is parent
+                return parent.computed and parent.property is node and is_target
+            case "Property":
+                return parent.computed and parent.key is node and owner is not None and owner.type == "ObjectExpression"
+            case "ArrayExpression":
+                # The first of a pair: `Object.fromEntries(items.map((item) => [item.kind, item]))`
+                is_first = len(parent.elements) == 2 and parent.elements[0] is node
+                mapped = None if owner is None or owner.type not in FUNCTIONS else self._parents.get(id(owner))
+                call = None if mapped is None else self.parent(mapped)
+                return is_first and call is not None and self._calls(call, "Object.fromEntries")
+            case kind:
+                # `Object.groupBy(items, (item) => item.kind)`
+                return kind in FUNCTIONS and owner is not None and self._calls(owner, "Object.groupBy")
+
+    def _calls(self, node: Node, name: str) -> bool:
+        return node.type == "CallExpression" and self._dataflow.text(node.callee) == name
+
     def means_list(self, read: Node) -> bool:
         """Whether the script takes the value of a property for a list."""
-        return not self._has_text(read) and any(map(self._stands_for_list, self._spots(read)))
+        return not self._has_text(read) and any(map(self._stands_for_list, self.spots(read)))
 
     def _has_text(self, read: Node) -> bool:
         """Whether a text stands in the place of a value that is missing: `answer.content ?? answer.text ?? ''`."""
@@ -233,7 +261,7 @@ class AnswerUses:
             node, parent = self._context(parent)
         return False
 
-    def _spots(self, read: Node) -> Iterator[Node]:
+    def spots(self, read: Node) -> Iterator[Node]:
         """Where the value of a property stands in the script: where it is read, and where the variable that it is given
         to is."""
         yield read

@@ -154,6 +154,13 @@ RIGHT = [
     ORDERS_CALL + "return r.data.filter((o) => o.parent && o.parent.id === 3).length",
     ORDERS_CALL + "return r.data.filter((o) => !o.closed).map((o) => `${o.no}: ${o.note ?? ''}`)",
     ORDERS_CALL + "return r.data.map((o) => `${o.address?.city ?? 'undefined'}`)",
+    ORDERS_CALL + "return r.data.reduce((s, o) => s + o.total - (o.rebate ?? 0), 0)",
+    ORDERS_CALL + "let n = 0; for (const o of r.data) n += o.discount ?? 0; return n",
+    ORDERS_CALL + "return r.data.map(({ no, points = 0 }) => ({ no, points }))",
+    ORDERS_CALL + "return r.data.map((o) => o.total + (o.points ?? 0))",
+    ORDERS_CALL + "const n = {}; for (const o of r.data) n[o.status] = (n[o.status] ?? 0) + 1; return n",
+    ORDERS_CALL + "const n = {}; for (const o of r.data) n[o.kind ?? 'undefined'] = 1; return n",
+    ORDERS_CALL + "const names = { a: 1 }; return r.data.map((o) => names[o.kind] ?? 'undefined')",
     # A result that says whether it succeeded
     SAFE + "if (!r.success) return { err: r.error.message }; return r.data.data.length",
     SAFE + "return r.error ? r.error.code : r.data.page",
@@ -334,6 +341,21 @@ WRONG = [
     (ORDERS_CALL + "return r.data.some((o) => { return o.kind === 3; })", "`o.kind`", ""),
     # What is left of a result
     ("const u = await callTool('user', {}); return { mail: u.mail, total: u.total }", "`u.mail`", ""),
+    # What a key shows
+    (ORDERS_CALL + "const n = {}; for (const o of r.data) n[o.kind] = (n[o.kind] ?? 0) + 1; return n", "`o.kind`", ""),
+    (ORDERS_CALL + "const n = {}; for (const o of r.data) (n[o.kind] ??= []).push(o.no); return n", "`o.kind`", ""),
+    (ORDERS_CALL + "return Object.fromEntries(r.data.map((o) => [o.id_no, o.status]))", "`o.id_no`", ""),
+    (ORDERS_CALL + "return Object.groupBy(r.data, (o) => o.kind)", "`o.kind`", ""),
+    (ORDERS_CALL + "return r.data.map((o) => ({ [o.kind]: o.no }))", "`o.kind`", ""),
+    (
+        ORDERS_CALL + "const n = {}; for (const o of r.data) { const key = o.kind; n[key] = o.no; } return n",
+        "`o.kind`",
+        "",
+    ),
+    # What is added up
+    (ORDERS_CALL + "return r.data.reduce((s, o) => s + (o.sum || 0), 0)", "`o.sum`", ""),
+    (ORDERS_CALL + "let n = 0; for (const o of r.data) n += o.amount ?? 0; return n", "`o.amount`", ""),
+    (ORDERS_CALL + "return r.data.reduce((s, { amount = 0 }) => s + amount, 0)", "`amount`", ""),
     # What a text shows
     (ORDERS_CALL + "return r.data.map((o) => `${o.no} ${o.city}`)", "`o.city`", "Did you mean `o.address.city`?"),
 ]
