@@ -37,6 +37,7 @@ LONG: dict[str, str] = {
     "codecall.gateway.gateway": "the whole wiring of the gateway, from its options to the server that clients see",
     "codecall.calls.access": "every rule with its error, and the lookups of names by which scripts reach tools",
     "codecall.client.client": "the client, and the upstream that adapts a client its user brings",
+    "codecall.namespaces": "the namespaces of the tools, and the lookup that says what a missing member may have meant",
     "codecall.plugin": "the whole wiring, and every option of `init` with what it means",
     "codecall.options": "every group of options, as a model and as the dictionary that `init` takes",
     "codecall.catalog.search.lexical": "one score: words, n-grams, names and servers read the same postings",
