@@ -49,6 +49,7 @@ LONG: dict[str, str] = {
     "codecall.sandbox.agentscript.parser.esprima": "the parser, and the shortcuts through it that must read alike",
     "codecall.sandbox.agentscript.validator.names": "scopes, names and namespaces: one check needs them together",
     "codecall.sandbox.agentscript.validator.nodes": "what is done with each type of node, one after the other",
+    "codecall.sandbox.starlark.read": "the reader, and the check of names, which walks the same tree",
     "codecall.sandbox.wire": "every message of the protocol with its bounds",
     "codecall.sandbox.host.pool": "the pool, its places for scripts inside of others, and its live workers",
     "codecall.sandbox.host.dispatch": "the calls of one script, from their admission to their answers, and their log",

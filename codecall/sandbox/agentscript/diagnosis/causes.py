@@ -16,6 +16,7 @@ import msgspec
 from codecall.sandbox.agentscript.analysis.reachability import sole_function
 from codecall.sandbox.agentscript.diagnosis.calls import shorten
 from codecall.sandbox.agentscript.diagnosis.context import (
+    UNDEFINED,
     FailureContext,
     HintFields,
     MessageMatch,
@@ -26,7 +27,14 @@ from codecall.sandbox.agentscript.diagnosis.context import (
     shape_of,
 )
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, ValuePath, pattern_parts
-from codecall.sandbox.agentscript.diagnosis.remedies import advise, answer_fields, is_missing, list_advice, may_have
+from codecall.sandbox.agentscript.diagnosis.remedies import (
+    advise,
+    answer_fields,
+    is_missing,
+    json_in,
+    list_advice,
+    may_have,
+)
 from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS, METHODS, WRAPPERS
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import (
@@ -296,6 +304,8 @@ def missing_method(context: FailureContext, match: MessageMatch) -> HintFields |
                 use = f" The value is parsed already: use `{what}` itself."
             elif isinstance(values[0], str) and (made := _made_of_text(values[0], method, what)):
                 use = f" It is a text: write `{made}`."
+            elif kind == "string" and method in LIST_MEMBERS and json_in(values[0]) is UNDEFINED:
+                use = f" It is one text: its lines are `{what}.split('\\n')`."
             elif not use and method in METHODS:
                 use = f" Write `{METHODS[method]}` for it."
             return answer_fields(observation, what) | {

@@ -27,6 +27,9 @@ MAX_KEYS: Final = 100
 NOTHING_FOUND: Final = " Nothing was found:"
 """How advice begins about what `find` and its kin gave."""
 
+_COUNTS: Final = frozenset({"total", "count", "size", "total_count", "totalCount"})
+"""Members by which scripts ask how many items there are."""
+
 _CERTAIN: Final = (" Did you mean", " The list is", " It is a list", " The content stays", " With `throwOnError")
 """How advice begins that leaves no doubt that a property was meant to have a value."""
 
@@ -95,6 +98,7 @@ def advise(owner: str, observation: Observation, member: str) -> Advice:
         return _wrapper_advice(owner, step, parents[0])
     return (
         _content_advice(owner, step, observation.parents)
+        or _length_advice(owner, step, observation.parents)
         or _primitive_advice(owner, observation.parents)
         or _name_advice(owner, step, parents)
         or _unwrapped_advice(step, observation, member)
@@ -198,6 +202,15 @@ def _content_advice(owner: str, step: str, parents: Sequence[object]) -> Advice 
                 owner=True,
             )
     return None
+
+
+def _length_advice(owner: str, step: str, parents: Sequence[object]) -> Advice | None:
+    """The advice for what a list has as its `length`: `total`, `lenght`."""
+    if not owner or not all(isinstance(parent, list) for parent in parents):
+        return None
+    if step not in _COUNTS and closest_key(step[:MAX_SHOWN], ("length",)) is None:
+        return None
+    return Advice(f" It is a list: write `{owner}length`.", owner=True)
 
 
 def _is_dict(value: object) -> bool:

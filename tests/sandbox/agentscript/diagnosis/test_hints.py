@@ -704,3 +704,8 @@ async def test_an_empty_list_is_not_offered_where_an_answer_has_a_list(enclave: 
     assert "?? []" not in error["hint"]
     assert "Object.entries" not in error["hint"]
     assert "the list in it is `users`" in error["hint"]
+
+
+async def test_a_text_that_is_used_as_a_list_is_split(enclave: Enclave) -> None:
+    error = await fails(enclave, "const text = await callTool('say'); return text.map((line) => line)")
+    assert "It is one text: its lines are `text.split('\\n')`." in error["hint"]

@@ -110,6 +110,14 @@ def answer(name: str, arguments: dict[str, object]) -> object:
             "return getTool('user')",
             "Nothing was returned: `getTool('user')` on line 1 is undefined: the script may call no tool of that name.",
         ),
+        *(
+            (
+                f"const r = await callTool('users');\nconst list = r.users;\nreturn list.{name}",
+                f"Nothing was returned: `list.{name}` on line 3 is undefined: {SHAPE} "
+                "It is a list: write `list.length`.",
+            )
+            for name in ("lenght", "total", "count")
+        ),
         ("return undefined", "Nothing was returned: `undefined` is written on line 1."),
         ("let x;\nreturn x", "Nothing was returned: `x` on line 2 is undefined."),
         (
