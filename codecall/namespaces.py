@@ -356,17 +356,24 @@ class NamespaceLookup:
         return self._missing.get(name)
 
     def _explain_missing(self, namespaces: Namespaces, path: str, member: str) -> MissingMember:
-        members = namespaces.members(path)
-        near = [name for name in self._suggest(member, members) if self._callable(namespaces, path, name)]
-        first = [name for name in members[:MAX_TABLE] if name not in near]
-        others = near + [name for name in first if self._callable(namespaces, path, name)]
         message = f"{self._display(path)} has no tool '{self._display(member)}'"
+        owner, meant = path, member
+        while owner not in namespaces and "." in owner:
+            # `github.issues.list` may be meant for `github.issues_list`.
+            owner, _, last = owner.rpartition(".")
+            meant = f"{last}_{meant}"
+        members = namespaces.members(owner)
+        similar = [meant] if meant in members else self._suggest(meant, members)
+        near = [name for name in similar if self._callable(namespaces, owner, name)]
+        first = [name for name in members[:MAX_TABLE] if name not in near]
+        others = near + [name for name in first if self._callable(namespaces, owner, name)]
         if others:
             listed = others[:MAX_LISTED]
             more = len(others) - len(listed) + max(0, len(members) - MAX_TABLE)
             rest = f" and {more} more" if more else ""
-            message += f"; it has: {', '.join(map(self._display, listed))}{rest}"
-        hint = f"Did you mean {self._display(path)}.{self._display(near[0])}?" if near else None
+            has = "it has" if owner == path else f"{self._display(owner)} has"
+            message += f"; {has}: {', '.join(map(self._display, listed))}{rest}"
+        hint = f"Did you mean {self._display(owner)}.{self._display(near[0])}?" if near else None
         return MissingMember(message, hint)
 
     def _callable(self, namespaces: Namespaces, path: str, member: str) -> bool:

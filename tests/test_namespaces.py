@@ -151,6 +151,27 @@ def test_a_missing_member_is_explained() -> None:
     assert lookup.missing("users.other") is None
 
 
+def test_a_path_that_is_no_namespace_is_looked_for_in_the_one_before() -> None:
+    lookup = NamespaceLookup(anything, near)
+    spaces = Namespaces(["clinic", "clinic_patients"])
+    for name in ("clinic_staff:get", "clinic_staff:list", "clinic_patients_list"):
+        spaces.add(name, "clinic", "clinic")
+    spaces.add("clinic_patients:pay", "clinic_patients", "clinic_patients")
+    assert lookup.member(spaces, "clinic.staff", "list") == NamespaceMember(missing="clinic.staff.list")
+    missing = lookup.missing("clinic.staff.list")
+    assert missing is not None
+    assert missing.message.startswith("clinic.staff has no tool 'list'; clinic has: staff_list, staff_get")
+    assert missing.hint == "Did you mean clinic.staff_list?"
+    lookup.member(spaces, "clinic.patients", "pay")
+    missing = lookup.missing("clinic.patients.pay")
+    assert missing is not None
+    assert "pay" not in missing.message.partition(";")[2]
+    assert missing.hint == "Did you mean clinic.patients_list?"
+    closed = NamespaceLookup(lambda name: False, near)
+    closed.member(spaces, "clinic.staff", "list")
+    assert closed.missing("clinic.staff.list") == ("clinic.staff has no tool 'list'", None)
+
+
 def test_only_what_may_be_called_is_told() -> None:
     lookup = NamespaceLookup(lambda name: name.endswith("open"), near)
     spaces = of("u:shut", "u:open", "u:part.open", "u:part.shut")

@@ -58,6 +58,18 @@ def test_json_has_every_finding_and_the_manifest(cli: CommandLine):
     assert told["files"][1]["findings"][0]["code"] == "SYNTAX_ERROR"
 
 
+def test_variables_of_a_script_in_starlark_are_given_as_for_a_run(cli: CommandLine):
+    cli.write("deps.star", "return [d for d in deps]\n")
+    unknown = cli("check", "deps.star", "--json").json["files"][0]["findings"]
+    assert [one["message"] for one in unknown] == ["'deps' is not defined"]
+    assert "--context" in unknown[0]["hint"]
+    assert "callTool" not in unknown[0]["hint"]
+    assert cli("check", "deps.star", "--context", '{"deps": []}').code == exits.OK
+    assert cli("check", "deps.star", "--context", "[]").code == exits.USAGE
+    cli.serve(git=["status"])
+    assert cli("check", "deps.star", "--context", '{"deps": []}').code == exits.OK
+
+
 def test_starlark_is_known_by_its_suffix(cli: CommandLine):
     cli.write("s/good.star", "r = git_status(repo=1)\nreturn call_tool('any thing', a=r)\n")
     cli.write("s/bad.star", "x = 1\nreturn isinstance(x, open('y'))\n")
@@ -75,6 +87,7 @@ def test_starlark_is_known_by_its_suffix(cli: CommandLine):
         ("'open' is not defined", 2),
     ]
     assert all(one["hint"] for one in bad["findings"])
+    assert not any("callTool" in one["hint"] for one in bad["findings"])
     cli.write("d.txt", "return [x for x in range(2)]")
     assert cli("check", "d.txt", "--language", "starlark").code == exits.OK
     assert cli("check", "d.txt").code == exits.FAILED

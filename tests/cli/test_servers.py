@@ -161,6 +161,7 @@ def test_search_answers_as_the_meta_tool_does(shop: CommandLine):
     result = shop("search", "cancel an order", "--top", "1")
     assert [row[1:] for row in result.rows] == [["shop_cancel_order", "Do cancel order. And more."]]
     assert "mail" in shop("search", "--app", "mail", "--detail", "typescript").out
+    assert shop("search", "", "--json").json == shop("search", "--json").json
     nothing = shop("search", "quantum chromodynamics")
     assert (nothing.code, nothing.out) == (exits.FAILED, "")
     assert nothing.err

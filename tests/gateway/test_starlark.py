@@ -76,6 +76,7 @@ async def test_servers_in_code_mode_are_not_listed_and_the_others_are_and_no_scr
         assert "small_a" not in str(described)
         assert await ran(client, "return large_b(text='y')['text']") == '"y"'
         assert "'small_a' is not defined" in await ran(client, "return small_a()")
+        assert "Did you mean `large_b`?" in await ran(client, "return large.b(text='y')")
         assert "Tool 'small_a' was not found" in await ran(client, "return call_tool('small' + '_a')")
         itself = await client.call_tool("small_a", {"text": "x"})
         assert "x" in str(itself.structured_content)

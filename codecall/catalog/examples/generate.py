@@ -18,8 +18,8 @@ from codecall.catalog.examples.hints import (
     find_paging,
     input_schema,
     intent_of,
-    max_page_size,
     output_schema,
+    page_size,
     page_size_parameter,
     query_parameter,
     summary_fields,
@@ -179,8 +179,9 @@ def _paging_examples(tool: _ToolHints) -> Iterator[Example]:
     plan = find_paging(tool.input, tool.output)
     if plan is None or tool.list is None:
         return
-    full = max_page_size(tool.input, tool.size) if tool.size is not None else None
-    arguments = {} if tool.size is None else {tool.size: str(full)}
+    size, is_sure = (1, True) if tool.size is None else page_size(tool.input, tool.size)
+    arguments = {} if tool.size is None else {tool.size: str(size)}
+    last = f"  if (items.length < {size}) break;" if is_sure and size > 1 else "  if (items.length === 0) break;"
     keep = [f"  const items = {tool.list.expression};", "  found.push(...items);"]
     if plan.style == "cursor":
         arguments[plan.parameter] = "cursor"
@@ -191,12 +192,12 @@ def _paging_examples(tool: _ToolHints) -> Iterator[Example]:
         arguments[plan.parameter] = "found.length"
         start = ["const found = [];"]
         loop = f"for (let page = 0; page < {_MAX_PAGES}; page++) {{"
-        end = [f"  if (items.length < {full or 1}) break;"]
+        end = [last]
     else:
         arguments[plan.parameter] = "page"
         start = ["const found = [];"]
         loop = f"for (let page = {plan.first}; page < {plan.first + _MAX_PAGES}; page++) {{"
-        end = [f"  if (items.length < {full or 1}) break;"]
+        end = [last]
     call = f"  const result = await {_indented(tool.call_with(arguments))};"
     yield Example(f"Read up to {_MAX_PAGES} pages", _script(*start, loop, call, *keep, *end, "}", "return found;"))
 

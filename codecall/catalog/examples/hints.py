@@ -28,7 +28,7 @@ _INTENT_OF: dict[str, Intent] = {stem(verb): intent for intent, verbs in _VERBS.
 _WRITE_INTENTS: frozenset[Intent] = frozenset({"create", "update", "delete"})
 
 FULL_PAGE = 100
-"""Items per page that a paging example requests, where the schema allows."""
+"""Items per page that a paging example requests, where the schema allows and names no default without a maximum."""
 
 _SIZES = ("limit", "pagesize", "perpage", "maxresults", "numresults", "size", "top", "first", "count")
 _OFFSETS = ("offset", "skip")
@@ -102,12 +102,18 @@ def page_size_parameter(schema: SchemaNode) -> str | None:
     return _named(schema, _SIZES, {"integer", "number"})
 
 
-def max_page_size(schema: SchemaNode, parameter: str) -> int:
-    """Returns `FULL_PAGE`, or the nearest size that the schema allows."""
+def page_size(schema: SchemaNode, parameter: str) -> tuple[int, bool]:
+    """Returns the number of items per page to ask for, and whether a page with fewer is the last one.
+
+    Only a tool that states the maximum gives as many as it is asked for: another may cap its pages. That one is asked
+    for its default, where it has one.
+    """
     limits = schema.properties[parameter]
-    most, least = limits.number("maximum"), limits.number("minimum")
+    most, least, default = limits.number("maximum"), limits.number("minimum"), limits.body.get("default")
     size = FULL_PAGE if most is None else min(FULL_PAGE, int(most))
-    return max(1, size if least is None else max(size, int(least)))
+    if most is None and isinstance(default, int) and not isinstance(default, bool):
+        size = default
+    return max(1, size if least is None else max(size, int(least))), most is not None
 
 
 def find_paging(schema: SchemaNode, output: SchemaNode | None) -> Paging | None:

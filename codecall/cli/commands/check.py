@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -58,6 +59,9 @@ async def check(
     ],
     /,
     *,
+    context: Annotated[
+        str | None, Parameter(help="What they will have as variables in Starlark: a JSON object, or @file.")
+    ] = None,
     language: LanguageName = None,
     preset: PresetName = None,
     server_args: ServerArguments = DEFAULT_SERVERS,
@@ -83,9 +87,10 @@ async def check(
         find_scripts, scripts, language, abandon_on_cancel=True
     )
     verdicts: list[JsonObject] = []
+    variables = parse_context(context) if context else None
     options = configured_servers(server_args, output)
     with output.progress("checking") as progress:
-        async for script, verdict in _check_all(sources, preset, options, progress):
+        async for script, verdict in _check_all(sources, variables, preset, options, progress):
             verdicts.append({"path": script.name, **verdict})
             if not as_json:
                 with progress.paused():
@@ -165,6 +170,30 @@ def _holds_definitions(file: Path) -> bool:
         return False
 
 
+def parse_context(argument: str) -> JsonObject:
+    """Read the object that `--context` gives: JSON text, or `@` and the path of a JSON file.
+
+    Raises:
+        CodeCallError: the file cannot be read, the text is not JSON, or the JSON is no object.
+    """
+    path = argument[1:] if argument.startswith("@") else ""
+    place = f" of {path}" if path else ""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig") if argument.startswith("@") else argument
+        value: object = json.loads(text)
+    except OSError as failure:
+        raise CodeCallError(f"--context: cannot read {path}: {failure.strerror}", code="CANNOT_READ") from None
+    except (ValueError, RecursionError) as failure:
+        raise CodeCallError(
+            f"--context: the text{place} is not JSON: {failure}",
+            code="USAGE",
+            hint="""Write an object, such as --context '{"user": "ann"}', or --context @file.json.""",
+        ) from None
+    if not isinstance(value, dict):
+        raise CodeCallError(f"--context: the JSON{place} must be an object", code="USAGE")
+    return cast("JsonObject", value)
+
+
 def refuse_option(argument: str) -> None:
     """Refuse an argument that begins like an option, so that it is not taken for a file.
 
@@ -210,13 +239,17 @@ def _glob(pattern: str) -> Iterable[Path]:
 
 
 async def _check_all(
-    scripts: Sequence[ScriptSource], preset: str | None, options: GatewayOptions | None, progress: ProgressLine
+    scripts: Sequence[ScriptSource],
+    context: JsonObject | None,
+    preset: str | None,
+    options: GatewayOptions | None,
+    progress: ProgressLine,
 ) -> AsyncGenerator[tuple[ScriptSource, JsonObject]]:
     """Check each script: yields it with its verdict, `{valid, findings, manifest}`."""
     if not scripts:
         return
     starlark = any(script.language == "starlark" for script in scripts)
-    async with _checker(preset, options, scripts, starlark=starlark) as dry_run:
+    async with _checker(preset, options, scripts, context, starlark=starlark) as dry_run:
         for number, script in enumerate(scripts):
             progress.update(number, len(scripts), script.name)
             if script.text is None:
@@ -235,22 +268,29 @@ def _invalid(error: Mapping[str, object]) -> JsonObject:
 
 
 def _checker(
-    preset: str | None, options: GatewayOptions | None, scripts: Sequence[ScriptSource], *, starlark: bool
+    preset: str | None,
+    options: GatewayOptions | None,
+    scripts: Sequence[ScriptSource],
+    context: JsonObject | None,
+    *,
+    starlark: bool,
 ) -> AbstractAsyncContextManager[DryRun]:
     """Give what runs scripts dry: against the tools of servers if there are any, else against the language alone."""
     if options is None:
-        return _check_language(preset, starlark=starlark)
-    return _check_with_servers(preset, options, scripts, starlark=starlark)
+        return _check_language(preset, context, starlark=starlark)
+    return _check_with_servers(preset, options, scripts, context, starlark=starlark)
 
 
 @asynccontextmanager
-async def _check_language(preset: str | None, *, starlark: bool) -> AsyncGenerator[DryRun]:
+async def _check_language(preset: str | None, context: JsonObject | None, *, starlark: bool) -> AsyncGenerator[DryRun]:
     from codecall.sandbox.enclave import Enclave
 
     async with Enclave(preset, pool={"min_workers": 0, "max_workers": 1}, starlark=starlark) as enclave:
 
         async def dry_run(script: ScriptSource) -> JsonObject:
-            result = await enclave.check(script.text or "", language=script.language, unlisted=_UNLISTED)
+            result = await enclave.check(
+                script.text or "", context=context, language=script.language, unlisted=_UNLISTED
+            )
             return result.envelope()
 
         yield dry_run
@@ -258,7 +298,12 @@ async def _check_language(preset: str | None, *, starlark: bool) -> AsyncGenerat
 
 @asynccontextmanager
 async def _check_with_servers(
-    preset: str | None, options: GatewayOptions, scripts: Sequence[ScriptSource], *, starlark: bool
+    preset: str | None,
+    options: GatewayOptions,
+    scripts: Sequence[ScriptSource],
+    context: JsonObject | None,
+    *,
+    starlark: bool,
 ) -> AsyncGenerator[DryRun]:
     from codecall.cli.gateway import open_gateway, with_preset, with_starlark
     from codecall.cli.literals import needed_servers
@@ -269,7 +314,8 @@ async def _check_with_servers(
 
         async def dry_run(script: ScriptSource) -> JsonObject:
             language = {"language": "starlark"} if script.language == "starlark" else {}
-            return await gateway.call("execute", {"script": script.text, "dryRun": True, **language})
+            given = {} if context is None else {"context": context}
+            return await gateway.call("execute", {"script": script.text, "dryRun": True, **language, **given})
 
         yield dry_run
 

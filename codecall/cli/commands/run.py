@@ -53,7 +53,7 @@ async def run(
     The result goes to stdout as JSON, and nothing else; what the script prints, progress and a timeline of its calls go
     to stderr.
     """
-    from codecall.cli.commands.check import refuse_option
+    from codecall.cli.commands.check import parse_context, refuse_option
     from codecall.cli.commands.trace import call_rows
     from codecall.cli.gateway import open_gateway, with_preset, with_starlark
     from codecall.cli.literals import needed_servers
@@ -132,30 +132,6 @@ async def _read(script: str, language: Language | None) -> tuple[ScriptSource, s
     if source.text is None:
         raise CodeCallError(f"{script}: {source.failure}", code="CANNOT_READ")
     return source, source.text
-
-
-def parse_context(argument: str) -> JsonObject:
-    """Read the object that `--context` gives: JSON text, or `@` and the path of a JSON file.
-
-    Raises:
-        CodeCallError: the file cannot be read, the text is not JSON, or the JSON is no object.
-    """
-    path = argument[1:] if argument.startswith("@") else ""
-    place = f" of {path}" if path else ""
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig") if argument.startswith("@") else argument
-        value: object = json.loads(text)
-    except OSError as failure:
-        raise CodeCallError(f"--context: cannot read {path}: {failure.strerror}", code="CANNOT_READ") from None
-    except (ValueError, RecursionError) as failure:
-        raise CodeCallError(
-            f"--context: the text{place} is not JSON: {failure}",
-            code="USAGE",
-            hint="""Write an object, such as --context '{"user": "ann"}', or --context @file.json.""",
-        ) from None
-    if not isinstance(value, dict):
-        raise CodeCallError(f"--context: the JSON{place} must be an object", code="USAGE")
-    return cast("JsonObject", value)
 
 
 def _options(server_args: ServerArguments, output: Output) -> GatewayOptions:

@@ -42,7 +42,7 @@ async def search(
     from codecall.cli.output import Output
 
     output = Output(as_json=as_json)
-    arguments: JsonObject = {"query": list(queries) or "", "detail": detail}
+    arguments: JsonObject = {"query": [query for query in queries if query.strip()] or "", "detail": detail}
     if top is not None:
         arguments["topK"] = top
     if app or kind:

@@ -158,7 +158,7 @@ _NO_EXPORT = "Leave `export` out, and end with `return run();` or the value the 
 _SELF_REFERENCE = "Call the tools themselves with callTool(name, input); search and describe before writing the script."
 _BOUNDED = (
     "Write a bounded loop: `for (let i = 0; i < n; i++) { … }` or `for (const x of items) { … }`; to "
-    "page, with the tool's own names for `cursor` and `next` (or `page: i + 1`): "
+    "page, with the tool's own names for `cursor` and `next` (or `page: i + 1`, until a page is empty): "
     "`let page; for (let i = 0; i < 50; i++) { page = await list({ cursor: page?.next }); …; if (!page.next) break; }`."
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from itertools import groupby
 from typing import Final, cast
@@ -27,6 +27,7 @@ from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_SCRIPT_BYTE
 from codecall.sandbox.host.outcomes import error_from_failure, excerpt_at, unexpected_error
 from codecall.sandbox.interfaces import PlannedCall, ToolBroker
 from codecall.sandbox.lines import LineTable
+from codecall.sandbox.starlark import policy as starlark
 from codecall.schema.partial import MAX_NESTING, PartialInput, PartialInputError, PreflightError, has_unknowns
 from codecall.wording import join_names
 
@@ -275,7 +276,8 @@ async def dry_run_report(text: str, start: wire.Start, preflight: Preflight, bro
     refusals = [_refusal(finding, preflight.lines) for finding in report.findings]
     errors = [*refusals, *preflight.errors, *unreachable]
     errors.sort(key=lambda error: error.location or Location(1, 1))
-    findings = [_finding(error, preflight.lines) for error in errors]
+    hints = {} if start.starlark is None else starlark.DEFAULT_HINTS
+    findings = [_finding(error, preflight.lines, hints) for error in errors]
     manifest: JsonObject = {}
     if report.parsed:
         manifest = {
@@ -347,10 +349,10 @@ def _refusal(finding: wire.WireFinding, lines: LineTable) -> CodeCallError:
     return error_from_failure(failure, {}, lines)
 
 
-def _finding(error: CodeCallError, lines: LineTable) -> JsonObject:
+def _finding(error: CodeCallError, lines: LineTable, hints: Mapping[str, str]) -> JsonObject:
     if error.location is not None and error.excerpt is None:
         error.excerpt = excerpt_at(error.location, lines)
-    add_default_hint(error)
+    add_default_hint(error, hints=hints)
     body = error.as_dict()
     return {key: body[key] for key in ("code", "kind", "toolName", "message", "location", "hint") if key in body}
 

@@ -4,14 +4,15 @@ meant, since the default then stands in place of what there is."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, TypeGuard, cast
 
 from starlark.eval import builtins, methods
 from starlark.eval.collection_methods import d_get
 from starlark.eval.values import Dict, StarlarkList
 from starlark.syntax import ast
+from starlark.syntax.tokens import TokenKind
 
 from codecall.sandbox.agentscript.diagnosis.remedies import declares
 from codecall.sandbox.agentscript.validator.names import AskHost
@@ -34,13 +35,40 @@ _MAX_LOOKED_AT: Final = 100
 """Missing keys of one run that are looked at."""
 
 
+class _Missed(NamedTuple):
+    """One key that was asked for in vain."""
+
+    offset: int | None
+    """Where."""
+    meant: str
+    """The key that may have been meant."""
+    text: str
+    """What a warning says of the keys there are."""
+    if_list: bool
+    """Whether that is meant only where the script has a list in place of what is missing: `… or []`."""
+
+
+def _starts_before_list(node: Any) -> Iterator[int]:
+    """Where the operands begin in whose place an expression has a list: of `a or b or []` those of `a` and `b`."""
+    if _is_or(node) and isinstance(node.rhs, ast.ListExpression):
+        left: ast.Expression = node.lhs
+        while _is_or(left):
+            yield left.rhs.start
+            left = left.lhs
+        yield left.start
+
+
+def _is_or(node: object) -> TypeGuard[ast.BinaryOperatorExpression]:
+    return isinstance(node, ast.BinaryOperatorExpression) and node.op is TokenKind.OR
+
+
 class MissedKeys:
     """The keys that one script has asked its answers for in vain."""
 
     def __init__(self) -> None:
         self._answers: dict[int, tuple[str, Dict]] = {}
         self._keys: dict[str, set[object]] = {}
-        self._missed: dict[tuple[str, str], tuple[int | None, str, str]] = {}
+        self._missed: dict[tuple[str, str], _Missed] = {}
         self._looked_at: set[tuple[str, str]] = set()
 
     def add_answer(self, tool: str, answer: object) -> None:
@@ -58,9 +86,10 @@ class MissedKeys:
             return
         found = keys_in(owner, key)
         wants_list = isinstance(default, StarlarkList) or key.casefold() in tool.casefold()
-        meant = found.near or (found.only_list if wants_list else None)
+        meant = found.near or (found.only_list if wants_list or default is None else None)
         if meant is not None:
-            self._missed[tool, key] = calling_offset(), meant, found.text
+            if_list = found.near is None and not wants_list
+            self._missed[tool, key] = _Missed(calling_offset(), meant, found.text, if_list)
 
     def _is_new(self, tool: str, key: str, owner: Dict) -> bool:
         """Whether a missing key is looked at, which takes a while: each once, and not in tables."""
@@ -80,12 +109,16 @@ class MissedKeys:
         missed = {name: row for name, row in self._missed.items() if name[1] not in self._keys.get(name[0], ())}
         if not missed:
             return []
-        texts = {node.value for node, _ in walk(program.file.statements) if isinstance(node, ast.StringLiteral)}
+        nodes = [node for node, _ in walk(program.file.statements)]
+        texts = {node.value for node in nodes if isinstance(node, ast.StringLiteral)}
+        lists = {start for node in nodes for start in _starts_before_list(node)}
         return [
             f"The answer of {tool} has no key {json.dumps(key)}"
-            f"{'' if offset is None else f', which line {program.lines.line(offset)} asks for'}. {text}"
-            for (tool, key), (offset, meant, text) in missed.items()
-            if meant not in texts and not declares(ask(tool, "tool", ""), key)
+            f"{'' if row.offset is None else f', which line {program.lines.line(row.offset)} asks for'}. {row.text}"
+            for (tool, key), row in missed.items()
+            if (row.offset in lists or not row.if_list)
+            and row.meant not in texts
+            and not declares(ask(tool, "tool", ""), key)
         ][:MAX_MISSED]
 
 

@@ -240,8 +240,8 @@ FOREIGN_NAMES: Final = (
 """Names that no script has, unless it defines them or a tool has them."""
 
 DEFAULT_HINTS: Final = {
-    "VALIDATION_ERROR": "Assign it first, or check its spelling; besides tools there are Python's built-in functions, "
-    "def, lambda and comprehensions.",
+    "VALIDATION_ERROR": "Assign it first, give it with the call as a variable (on the command line `--context`), or "
+    "check its spelling; besides tools there are Python's built-in functions, def, lambda and comprehensions.",
     "EXECUTION_ERROR": "Mend the line shown.",
     "TOOL_EXECUTION_ERROR": "The call itself failed: change what its message complains of, or go on without it: "
     'try_call("name", …) gives {"ok", "value" | "error"}.',

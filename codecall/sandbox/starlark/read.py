@@ -249,6 +249,8 @@ class _Names:
         self._near: dict[str, str | None] = {}
         self._lower: dict[str, dict[str, str]] = {}
         """The names of tools in lower case, by server."""
+        self._members: dict[int, str] = {}
+        """By the place of a name: the member that is read of it."""
         self._seen: set[int] = set()
         """The places of names whose use says which tool it is about."""
 
@@ -287,6 +289,7 @@ class _Names:
     def _member(self, node: ast.DotExpression, server: ast.Identifier) -> None:
         """`server.tool`, called or not."""
         tools = self._servers.get(server.name)
+        self._members[server.start] = node.name.name
         if tools is None or not isinstance(server.binding, Binding) or server.binding.scope is not Scope.GLOBAL:
             return
         self._seen.add(server.start)
@@ -360,7 +363,8 @@ class _Names:
             hint = f"Variable or identifier '{name:.80}' is not defined\n{instead}{guess}"
             self._add(node.start, f"{name} is not defined", hint)
             return
-        hint = _NAMES.get(name) or self._variable_hint(name) or self._hint(name, as_function=True)
+        hint = _NAMES.get(name) or self._variable_hint(name) or self._joined_hint(node)
+        hint = hint or self._hint(name, as_function=True)
         self._add(node.start, f"'{name}' is not defined", hint)
 
     def _variable_hint(self, name: str) -> str | None:
@@ -373,6 +377,17 @@ class _Names:
             return "This call has no `data`; what is given there are variables, each by its key."
         keys = join_names(self._data, MAX_LISTED_TOOLS, "`{}`".format)
         return f"The keys of `data` are variables: write {keys}."
+
+    def _joined_hint(self, node: ast.Identifier) -> str | None:
+        """The function that is meant by `server.tool`, where there are no servers."""
+        member = self._members.get(node.start)
+        if member is None or len(self.violations) >= MAX_QUESTIONS:
+            return None
+        if max(len(node.name), len(member)) > wire.MAX_NAME_LENGTH:
+            return None
+        answer = self._ask(node.name, "member", member)
+        tool = cast("Mapping[str, str]", json.loads(answer) if answer is not None else {}).get("tool")
+        return f"Did you mean `{function_name(tool)}`?" if tool else None
 
     def _hint(self, name: str, *, as_function: bool) -> str | None:
         """What may have been meant by `name`."""

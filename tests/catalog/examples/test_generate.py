@@ -19,6 +19,7 @@ from codecall.sandbox.enclave import Enclave
 STRICTEST = Rules(allow_loops=False, allow_regex=False, allow_console=False, allow_clock=False)
 
 TEXT = {"type": "string"}
+SIZES = ({"type": "integer"}, {"type": "integer", "default": 25})
 COUNT = {"type": "integer", "minimum": 1, "maximum": 50, "default": 20}
 USER = {
     "type": "object",
@@ -116,6 +117,16 @@ def test_list_is_called_paged_and_cut_down_with_the_fields_of_its_output() -> No
     assert "items.length < 50" in pages
     assert 'result.users\n  .filter((item) => item.role === "admin")' in digest
     assert "({ id: item.id, name: item.name, bio: item.bio })" in digest
+
+
+def test_pages_without_a_stated_maximum_have_the_default_size_and_end_with_an_empty_one() -> None:
+    offset = {"type": "integer", "default": 0}
+    tools = [entry("users:list", {"limit": size, "offset": offset}, users_output()) for size in SIZES]
+    plain, pages = (codes(tool)[1] for tool in tools)
+
+    assert "limit: 100, offset: found.length" in plain
+    assert "limit: 25, offset: found.length" in pages
+    assert all("if (items.length === 0) break;" in code for code in (plain, pages))
 
 
 def test_get_is_made_safe_and_parallel() -> None:
@@ -312,6 +323,15 @@ def by_page(_name: str, given: dict[str, Any]) -> object:
     return PEOPLE[(given["page"] - 1) * 50 : given["page"] * 50]
 
 
+def by_capped_offset(_name: str, given: dict[str, Any]) -> object:
+    return {"users": PEOPLE[given["offset"] :][: min(given["limit"], 30)]}
+
+
+def by_capped_page(_name: str, given: dict[str, Any]) -> object:
+    size = min(given["per_page"], 30)
+    return PEOPLE[(given["page"] - 1) * size : given["page"] * size]
+
+
 def by_cursor(_name: str, given: dict[str, Any]) -> object:
     start = int(given.get("cursor") or 0)
     return {"users": PEOPLE[start : start + 40], "nextCursor": str(start + 40) if start + 40 < len(PEOPLE) else None}
@@ -325,6 +345,18 @@ def by_cursor(_name: str, given: dict[str, Any]) -> object:
         ),
         pytest.param(
             {"page": {"type": "integer", "default": 1}, "per_page": COUNT}, None, by_page, id="page, unknown output"
+        ),
+        pytest.param(
+            {"limit": {"type": "integer"}, "offset": {"type": "integer", "default": 0}},
+            users_output(),
+            by_capped_offset,
+            id="offset, with a cap that is not stated",
+        ),
+        pytest.param(
+            {"page": {"type": "integer", "default": 1}, "per_page": {"type": "integer", "default": 50}},
+            None,
+            by_capped_page,
+            id="page, with a cap that is not stated",
         ),
         pytest.param(
             {"cursor": {"anyOf": [TEXT, {"type": "null"}], "default": None}},

@@ -48,6 +48,11 @@ class Shop(Host):
             'The answer of orders_list has no key "rows"',
         ),
         ('return orders_list().get("orders") or []', 'The answer of orders_list has no key "orders"'),
+        ('r = orders_list()\nreturn len(r.get("items") or [])', 'The answer of orders_list has no key "items"'),
+        (
+            'r = orders_list()\nfor x in r.get("items") or []:\n    print(x)',
+            'The answer of orders_list has no key "items"',
+        ),
     ],
 )
 def test_a_key_that_no_answer_has_is_named(script: str, warning: str) -> None:
@@ -63,6 +68,9 @@ def test_a_key_that_no_answer_has_is_named(script: str, warning: str) -> None:
     [
         'r = orders_list()\nreturn r.get("orders") or r.get("data")',
         'r = orders_list()\nreturn r.get("orders", r["data"])',
+        'r = orders_list()\nreturn r.get("items") or r.get("data") or []',
+        'r = orders_list()\nreturn r.get("items") or "none"',
+        'r = orders_list()\nreturn r.get("note")',
         'return orders_list().get("note", "none")',
         'return user().get("items", [])',
         'return user().get("tag")',

@@ -8,20 +8,33 @@ status follows from one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Final, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Literal, cast
+
+import msgspec
 
 from codecall.sandbox.agentscript.analysis.reachability import sole_function
 from codecall.sandbox.agentscript.diagnosis.calls import shorten
 from codecall.sandbox.agentscript.diagnosis.context import (
+    UNDEFINED,
     FailureContext,
     HintFields,
     MessageMatch,
+    Observation,
     kind_of,
+    member_text,
     message_fields,
+    shape_of,
 )
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, ValuePath, pattern_parts
-from codecall.sandbox.agentscript.diagnosis.remedies import advise, answer_fields, is_missing, list_advice, may_have
+from codecall.sandbox.agentscript.diagnosis.remedies import (
+    advise,
+    answer_fields,
+    is_missing,
+    json_in,
+    list_advice,
+    may_have,
+)
 from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS, METHODS, WRAPPERS
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import (
@@ -56,7 +69,7 @@ _NOT_ERRORS: Final = frozenset(
 def missing_property(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """A property is read from, or set on, a value that an answer does not have."""
     for node in _member_nodes(context, match["member"]):
-        if fields := missing_fields(context, node.object, match["member"]):
+        if fields := missing_fields(context, node.object, match["member"], match["nothing"]):
             return fields
     return None
 
@@ -207,14 +220,22 @@ def _declaration_patterns(context: FailureContext) -> Iterator[tuple[Node, Node,
                     yield declarator.init, part, path
 
 
-def missing_fields(context: FailureContext, node: Node, member: str) -> HintFields | None:
-    """The fields of a hint about an expression that an answer does not have; `member` is what is read from it."""
-    for observation in context.observations(node):
-        if missing := [value for value in observation.values if is_missing(value)]:
-            owner = context.owner_text(node.object) if node.type == "MemberExpression" else ""
-            return answer_fields(observation, context.text(node), missing) | {
-                "use": advise(owner, observation, member).text
-            }
+def missing_fields(context: FailureContext, node: Node, member: str, nothing: str = "undefined") -> HintFields | None:
+    """The fields of a hint about an expression that an answer does not have.
+
+    Args:
+        context: The failure.
+        node: The expression.
+        member: What is read from it.
+        nothing: What its value is: `undefined` or `null`.
+    """
+    for source in context.sources(node):
+        owner = context.owner_text(source.object) if source.type == "MemberExpression" else ""
+        for observation in context.observations(source):
+            missing = [value for value in observation.values if is_missing(value)]
+            fields = answer_fields(observation, context.text(node), missing) if missing else None
+            if fields is not None and (source is node or fields["nothing"] == nothing):
+                return fields | {"use": advise(owner, observation, member).text}
     return None
 
 
@@ -268,14 +289,14 @@ def missing_method(context: FailureContext, match: MessageMatch) -> HintFields |
         if call.callee.type != "MemberExpression" or not isinstance(method := member_name(call.callee), str):
             continue
         owner: Node = call.callee.object
-        for observation in context.observations(owner):
+        what = context.text(owner)
+        for source, observation in _observations(context, owner):
             values = [value for value in observation.values if not is_missing(value)]
             if not values or any(may_have(value, method) for value in values):
                 continue
-            what = context.text(owner)
             kind = kind_of(values[0])
             use = (
-                list_advice(context.owner_text(owner), values).text
+                list_advice(context.owner_text(source), values).text
                 if kind == "object" and method in LIST_MEMBERS
                 else ""
             )
@@ -283,6 +304,8 @@ def missing_method(context: FailureContext, match: MessageMatch) -> HintFields |
                 use = f" The value is parsed already: use `{what}` itself."
             elif isinstance(values[0], str) and (made := _made_of_text(values[0], method, what)):
                 use = f" It is a text: write `{made}`."
+            elif kind == "string" and method in LIST_MEMBERS and json_in(values[0]) is UNDEFINED:
+                use = f" It is one text: its lines are `{what}.split('\\n')`."
             elif not use and method in METHODS:
                 use = f" Write `{METHODS[method]}` for it."
             return answer_fields(observation, what) | {
@@ -291,6 +314,13 @@ def missing_method(context: FailureContext, match: MessageMatch) -> HintFields |
                 "use": use,
             }
     return None
+
+
+def _observations(context: FailureContext, node: Node) -> Iterator[tuple[Node, Observation]]:
+    """What an expression was, and what those were that it may have its value from."""
+    for source in context.sources(node):
+        for observation in context.observations(source):
+            yield source, observation
 
 
 def _made_of_text(text: str, method: str, what: str) -> str | None:
@@ -361,20 +391,47 @@ def _called_name(callee: Node) -> Node:
 
 def not_a_list(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """A value of an answer is iterated over, and is not a list."""
-    del match
+    is_nothing = match[0].endswith(("undefined", "null"))
     for node in _iterated_nodes(context):
-        for observation in context.observations(node):
+        what = context.text(node)
+        for source, observation in _observations(context, node):
             values: list[object] = [value for value in observation.values if not isinstance(value, list | str)]
-            if not values:
+            if not values or (source is not node and is_missing(values[0]) is not is_nothing):
                 continue
-            what = context.text(node)
             if not is_missing(values[0]):
-                kind, use = _with_article(kind_of(values[0])), list_advice(context.owner_text(node), values).text
-                use = use or (f" For its keys and values write `Object.entries({what})`." if "object" in kind else "")
+                kind, use = _with_article(kind_of(values[0])), list_advice(context.owner_text(source), values).text
+                has_lists = any(isinstance(item, list) for item in _members(values[0]))
+                if "object" in kind and not has_lists:
+                    use = use or f" For its keys and values write `Object.entries({what})`."
             else:
-                owner = context.owner_text(node.object) if node.type == "MemberExpression" else ""
+                owner = context.owner_text(source.object) if source.type == "MemberExpression" else ""
                 kind, use = ("null" if values[0] is None else "undefined"), advise(owner, observation, "map").text
             return answer_fields(observation, what) | {"kind": kind, "use": use}
+    return None
+
+
+def _members(value: object) -> Iterable[object]:
+    return cast("dict[str, object]", value).values() if isinstance(value, dict) else ()
+
+
+def list_elsewhere(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """Something is iterated over that is no list, and an answer has a list that the script does not read: an empty list
+    in place of it would hide that."""
+    del match
+    nodes = list(_iterated_nodes(context))
+    if not nodes or context.dataflow is None:
+        return None
+    texts = list(dict.fromkeys(map(context.text, nodes)))
+    what = f"`{texts[0]}` is no list" if len(texts) == 1 else "What is used as a list here is none"
+    for entry in reversed(context.calls.last_answers.values()):
+        try:
+            answer: object = msgspec.json.decode(entry.payload or "null")
+        except (msgspec.MsgspecError, RecursionError):
+            continue
+        key = list_advice("", [answer]).key
+        text = None if key is None else member_text("", key)
+        if key is not None and text is not None and key not in context.calls.reads:
+            return {"what": what, "tool": shorten(entry.name), "shape": shape_of([answer]), "key": text}
     return None
 
 

@@ -12,7 +12,13 @@ from typing import Final, TypeAlias, cast
 import msgspec
 
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, shorten
-from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, Step, ValuePath, is_server_call
+from codecall.sandbox.agentscript.diagnosis.dataflow import (
+    DataFlow,
+    Step,
+    ValuePath,
+    is_server_call,
+    returned_expression,
+)
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.unicode import BREAKS_CODE, DECEIVES_IN_CODE
 
@@ -31,7 +37,10 @@ _MAX_ITEMS: Final = 50
 _MAX_SHAPE_VALUES: Final = 5_000
 """Values that are looked at in all: 5 ms."""
 _MAX_KEY: Final = 40
+_MAX_SOURCES: Final = 40
+"""Expressions that are looked at among those that one may have its value from."""
 
+_COMPOUND: Final = frozenset({"AwaitExpression", "ChainExpression", "LogicalExpression", "ConditionalExpression"})
 _PLAIN_OWNERS: Final = frozenset({"Identifier", "MemberExpression", "CallExpression", "ThisExpression"})
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$]*")
 _KINDS: Final[tuple[tuple[type, str], ...]] = (
@@ -104,6 +113,34 @@ class FailureContext:
     def observations(self, node: Node, further: ValuePath = ()) -> Iterator[Observation]:
         """What an expression was, or is some steps further; see `AnswerTrace.observations`."""
         return iter(()) if self._answers is None else self._answers.observations(node, further)
+
+    def sources(self, node: Node) -> Iterator[Node]:
+        """An expression, and those whose value it may have: the operands of `??`, `||` and `? :`, the last first, those
+        of what its variable was given, and what a function of the script returns."""
+        pending, seen = [node], set[int]()
+        while pending and len(seen) < _MAX_SOURCES:
+            source = pending.pop()
+            if id(source) in seen:
+                continue
+            seen.add(id(source))
+            if source is node or source.type not in _COMPOUND:
+                yield source
+            match source.type:
+                case "AwaitExpression":
+                    pending.append(source.argument)
+                case "ChainExpression":
+                    pending.append(source.expression)
+                case "LogicalExpression":
+                    pending += [source.right] if source.operator == "&&" else [source.left, source.right]
+                case "ConditionalExpression":
+                    pending += [source.consequent, source.alternate]
+                case "Identifier" if self.dataflow is not None:
+                    pending += self.dataflow.values_of(source)
+                case "CallExpression" if self.dataflow is not None and source.callee.type == "Identifier":
+                    returned = map(returned_expression, self.dataflow.values_of(source.callee))
+                    pending += [value for value in returned if value is not None]
+                case _:
+                    pass
 
     def enclosing(self, *types: str) -> list[Node]:
         """The nodes of these types that contain the place of the failure, the innermost first."""

@@ -172,7 +172,7 @@ class DataFlow:
         callee: Node = node.callee
         method = member_name(callee) if callee.type == "MemberExpression" else None
         if callee.type == "Identifier" and (
-            bodies := [_returned_expression(binding.value) for binding in self._bindings_of(callee)]
+            bodies := [returned_expression(binding.value) for binding in self._bindings_of(callee)]
         ):
             # A function of the script's own
             for body in bodies:
@@ -195,7 +195,7 @@ class DataFlow:
             for index, element in enumerate(cast("list[Node | None]", promises.elements)):
                 yield from self._item_origins(element, index, depth)
         elif promises.type == "CallExpression" and promises.arguments:
-            yield from self._item_origins(_returned_expression(promises.arguments[0]), Step.EACH, depth)
+            yield from self._item_origins(returned_expression(promises.arguments[0]), Step.EACH, depth)
 
     def _item_origins(self, promise: Node | None, index: int | Step, depth: int) -> Iterator[CallOrigin]:
         for origin in self.origins(promise, depth):
@@ -318,7 +318,7 @@ def is_server_call(dataflow: DataFlow, callee: Node) -> bool:
     return row is None or row.verdict == "refused" or root.name == "tools"
 
 
-def _returned_expression(function: Node) -> Node | None:
+def returned_expression(function: Node) -> Node | None:
     """The expression whose value a short function returns; None when that is not plain, or it is not a function."""
     if function.type not in FUNCTIONS:
         return None

@@ -53,7 +53,6 @@ _ITERATES = r"TypeError: (?:value is not iterable|cannot read property 'Symbol\.
 NO_TEXT_FORM: Final = "an object has no form as a text or number"
 """The message for an object without a `toString` or `valueOf` that is a function; the engine's own is `toPrimitive`."""
 _AWAIT = "Write `await` in front of it: `const value = await callTool(…)`"
-
 HINT_RULES: Final[tuple[HintRule, ...]] = (
     # What the script is, as other code modes call one
     _rule(
@@ -215,6 +214,13 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         "`{callee}` takes a list: `const [a, b] = await {callee}([callTool(…), callTool(…)])`.",
         "return await Promise.all({ a: callTool('users'), b: callTool('count') })",
         causes.promises_in_object,
+    ),
+    _rule(
+        "no list, where an answer has one",
+        _ITERATES,
+        "{what}. {tool} returned {shape}: the list in it is `{key}`.",
+        "const pick = (x) => x.rows; const list = pick(await callTool('users')); for (const x of list) {}",
+        causes.list_elsewhere,
     ),
     _rule(
         "no list",

@@ -56,6 +56,8 @@ _MEMBERS: Final = frozenset({"MemberExpression", "ChainExpression"})
 _PREDICATES: Final = frozenset({"filter", "find", "findIndex", "findLast", "some", "every"})
 _FLAGS: Final = re.compile(r"(?i)err|fail|warn|delet|archiv|hidden|disabl|cancel|is_?null|invalid|reject")
 """Names of what is commonly there only where something is special: a condition that asks for one means that."""
+_OF_FEW: Final = re.compile(r"(?i)discount|refund|fee|tax|tip|bonus|extra|adjust|credit|penalt|overdue|shipping|rebate")
+"""Names of amounts that only some items have, and often none."""
 _OF_WRAPPER: Final = frozenset({"success", "data", "error"})
 _OF_NOTHING: Final = frozenset({"ok", "isOk", "is_ok", "success", "succeeded", "successful", "isSuccess", "is_success"})
 """Names of what is read of the answer of a tool that gives none."""
@@ -127,22 +129,32 @@ class MisreadSearch:
         self._missing = missing
         self._declares = declares
         self._uses = AnswerUses(dataflow)
+        self._shows_undefined = False
 
     def find(
         self, names: frozenset[str], room_ms: float, *, shows_undefined: bool
     ) -> Iterator[tuple[Node, HintFields]]:
         """The reads to warn of, one of each tool and name, with the fields of a hint; those that are found in a part of
         the milliseconds that are left."""
+        self._shows_undefined = shows_undefined
         until = monotonic() + room_ms / _SHARE_OF_ROOM / 1000
         told = set[tuple[str, str]]()
+        wholes = set[tuple[str, int, object]]()
+        count = 0
         for node, name in islice(self._reads(names), _MAX_READS):
-            found = self._misread(node, name, shows_undefined=shows_undefined)
-            if found is not None and (key := (found[0].tool, name)) not in told:
-                told.add(key)
+            if (found := self._misread(node, name, shows_undefined=shows_undefined)) is not None:
                 observation, advice = found
+                # What is said of `a.items` in `a.items ?? a.data` goes for `a.data`.
+                whole = (observation.tool, id(self._uses.whole_of(node)), advice.key or advice.text or name)
+                is_told = (observation.tool, name) in told or whole in wholes
+                told.add((observation.tool, name))
+                wholes.add(whole)
+                if is_told:
+                    continue
+                count += 1
                 fields = answer_fields(observation, "", observation.values)
                 yield node.left if node.type == "AssignmentPattern" else node, {**fields, "use": advice.text}
-            if len(told) == MAX_MISREAD or monotonic() > until:
+            if count == MAX_MISREAD or monotonic() > until:
                 return
 
     def _reads(self, names: frozenset[str]) -> Iterator[tuple[Node, str]]:
@@ -242,6 +254,8 @@ class MisreadSearch:
         parent = self._uses.parent(node)
         kind = "" if parent is None or node.type == "AssignmentPattern" else str(parent.type)
         of_item = Step.EACH in observation.path
+        if of_item and ((self._shows_undefined and self._uses.is_key(node)) or self._is_summed(node, name)):
+            return True
         if parent is None or kind == "TemplateLiteral":
             return parent is not None
         if kind in {"BinaryExpression", "UnaryExpression", "AssignmentExpression"}:
@@ -254,6 +268,24 @@ class MisreadSearch:
         if kind == "Property":
             return key_name(parent.key) in self._missing and (of_item or self._is_empty(parent, name))
         return of_item and self._is_condition(parent, node) and not _FLAGS.search(name)
+
+    def _is_summed(self, node: Node, name: str) -> bool:
+        """Whether a property of items is all that is added up, 0 where it is missing: `sum + (item.total ?? 0)`."""
+        if _OF_FEW.search(name) or _FLAGS.search(name):
+            return False
+        if node.type == "AssignmentPattern":
+            return _is_zero(node.right) and any(map(self._is_added, self._uses.spots(node)))
+        whole = self._uses.parent(node)
+        if whole is None or whole.type != "LogicalExpression" or not _is_zero(whole.right) or whole.operator == "&&":
+            return False
+        return self._is_added(whole)
+
+    def _is_added(self, node: Node) -> bool:
+        """Whether nothing else is added to a plain variable with this value."""
+        addition = self._uses.parent(node)
+        if addition is None or addition.type not in {"BinaryExpression", "AssignmentExpression"}:
+            return False
+        return addition.operator in {"+", "+="} and addition.right is node and addition.left.type == "Identifier"
 
     def _is_empty(self, prop: Node, name: str) -> bool:
         """Whether an object in the value takes this property and others from answers, and all were left out of it."""
@@ -306,6 +338,10 @@ class MisreadSearch:
             and call.callee.type == "MemberExpression"
             and member_name(call.callee) in _PREDICATES
         )
+
+
+def _is_zero(node: Node) -> bool:
+    return node.type == "Literal" and node.value == 0 and node.raw == "0"
 
 
 def _paging_advice(owner: str, name: str, answer: dict[str, object], *, once: bool) -> Advice | None:

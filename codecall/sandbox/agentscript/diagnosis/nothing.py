@@ -16,7 +16,7 @@ from codecall.sandbox.agentscript.diagnosis.causes import missing_fields
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields
 from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, with_dataflow
 from codecall.sandbox.agentscript.diagnosis.misread import Declares, MisreadSearch, suspects
-from codecall.sandbox.agentscript.diagnosis.remedies import is_certain
+from codecall.sandbox.agentscript.diagnosis.remedies import NOTHING_FOUND, is_certain
 from codecall.sandbox.agentscript.diagnosis.report import NO_VALUE, Ending
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
@@ -151,14 +151,13 @@ class _Search:
 
     def missing_value(self) -> str | None:
         """Why the script has no value."""
-        values = self._values_of_script()
+        values, reached = self._values_of_script()
         if (reason := self._ended_return(None)) is not None:
             return reason
-        for value in values:
-            if (reason := self._reason(value)) is not None:
-                return reason
+        if (reason := self._reason_of_values(values, reached)) is not None:
+            return reason
         suspects = [value for value in values if value.type not in _NEVER_UNDEFINED]
-        if len(values) == len(suspects) == 1:
+        if len(values) == len(suspects) == 1 and suspects[0] in reached:
             if getattr(suspects[0], "name", None) == "undefined":
                 return f"`undefined` is written on line {self._line(suspects[0])}."
             return f"{self._named(suspects[0])} is undefined."
@@ -186,18 +185,20 @@ class _Search:
                     return self.missing_text(node.value, fields)
         return None
 
-    def _values_of_script(self) -> list[Node]:
-        """The expressions that may be the script's value."""
+    def _values_of_script(self) -> tuple[list[Node], list[Node]]:
+        """The expressions that may be the script's value, and those of them that no condition stands before."""
         statements = [node for node in self._dataflow.statements if node.type != "EmptyStatement"]
         if self._program.form == "function" and (function := sole_function(statements)) is not None:
             return self._values_of(function)
         if self._program.form == "expression":
-            return [statements[-1].expression]
-        return self._returned(None)
+            return [statements[-1].expression], [statements[-1].expression]
+        return self._returned(None), _reached_values(statements)
 
-    def _values_of(self, function: Node) -> list[Node]:
-        """What a function returns."""
-        return self._returned(function) if function.body.type == "BlockStatement" else [function.body]
+    def _values_of(self, function: Node) -> tuple[list[Node], list[Node]]:
+        """What a function returns, and that of it that no condition stands before."""
+        if function.body.type != "BlockStatement":
+            return [function.body], [function.body]
+        return self._returned(function), _reached_values(function.body.body)
 
     def _returned(self, function: Node | None) -> list[Node]:
         """The values of the `return`s of a function, or of the top level."""
@@ -210,13 +211,31 @@ class _Search:
         """The innermost function that holds a node; None at top level."""
         return next(iter(self._dataflow.enclosing(span(node)[0] - PREFIX_LENGTH, *FUNCTIONS)), None)
 
-    def _reason(self, value: Node, depth: int = 0) -> str | None:
-        """Why this expression is undefined, where more can be said than that."""
+    def _reason_of_values(self, values: Sequence[Node], reached: Sequence[Node], depth: int = 0) -> str | None:
+        """Why the one of these expressions that a script or a function has given is undefined."""
+        reasons = chain(
+            (self._reason(value, depth) for value in reached),
+            (self._reason(value, depth, is_reached=False) for value in values if value not in reached),
+        )
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def _reason(self, value: Node, depth: int = 0, *, is_reached: bool = True) -> str | None:
+        """Why this expression is undefined, where more can be said than that. Of one that may not have been reached it
+        is said only where another name was meant."""
         while value.type in {"AwaitExpression", "ChainExpression"}:
             value = value.argument if value.type == "AwaitExpression" else value.expression
+        member, is_optional = "", False
         for part in _chain(value):
-            if (fields := missing_fields(self.context, part, "")) is not None and fields["nothing"] == "undefined":
+            fields = missing_fields(self.context, part, member)
+            if fields is not None and fields["nothing"] == "undefined" and (is_reached or is_certain(fields["use"])):
+                if is_optional and fields["use"].startswith(NOTHING_FOUND):
+                    fields = {**fields, "use": f"{NOTHING_FOUND} what was searched for is not there."}
                 return self.missing_text(part, fields)
+            read: Node = part.callee if part.type == "CallExpression" else part
+            if read.type == "MemberExpression":
+                member, is_optional = str(member_name(read)), bool(read.optional)
+        if not is_reached:
+            return None
         if value.type == "CallExpression" and getattr(value.callee, "name", None) == "getTool":
             return f"{self._named(value)} is undefined: the script may call no tool of that name."
         if value.type == "CallExpression" and depth < 3:
@@ -246,11 +265,10 @@ class _Search:
     def _reason_of_function(self, function: Node, depth: int = 1) -> str | None:
         if (reason := self._ended_return(function)) is not None:
             return reason
-        values = self._values_of(function)
+        values, reached = self._values_of(function)
         if not values:
             return f"the function on line {self._line(function)} has no `return` that gives a value."
-        reasons = (self._reason(value, depth) for value in values)
-        return next((reason for reason in reasons if reason is not None), None)
+        return self._reason_of_values(values, reached, depth)
 
     def _functions(self, node: Node) -> Iterator[Node]:
         """The functions of the script that an expression may be."""
@@ -268,6 +286,16 @@ class _Search:
 
     def _line(self, node: Node) -> int:
         return self._program.lines.line(span(node)[0] - PREFIX_LENGTH)
+
+
+def _reached_values(statements: Sequence[Node]) -> list[Node]:
+    """The values of the `return`s that stand at the end of statements, none of them in a branch, a loop or `try`."""
+    for statement in statements:
+        if statement.type == "ReturnStatement":
+            return [] if statement.argument is None else [statement.argument]
+        if statement.type == "BlockStatement" and (values := _reached_values(statement.body)):
+            return values
+    return []
 
 
 def _chain(value: Node) -> Iterator[Node]:

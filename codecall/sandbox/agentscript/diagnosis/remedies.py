@@ -24,6 +24,12 @@ from codecall.sandbox.agentscript.ruleset import closest_key
 MAX_KEYS: Final = 100
 """Keys of one object among which a similar one is looked for."""
 
+NOTHING_FOUND: Final = " Nothing was found:"
+"""How advice begins about what `find` and its kin gave."""
+
+_COUNTS: Final = frozenset({"total", "count", "size", "total_count", "totalCount"})
+"""Members by which scripts ask how many items there are."""
+
 _CERTAIN: Final = (" Did you mean", " The list is", " It is a list", " The content stays", " With `throwOnError")
 """How advice begins that leaves no doubt that a property was meant to have a value."""
 
@@ -84,7 +90,7 @@ def advise(owner: str, observation: Observation, member: str) -> Advice:
     """
     step = observation.path[-1] if observation.path else None
     if step is Step.FOUND:
-        return Advice(" Nothing was found: test for it first, or write `?.` behind it.")
+        return Advice(f"{NOTHING_FOUND} test for it first, or write `?.` behind it.")
     if not all(map(is_missing, observation.values)) or not isinstance(step, str):
         return _null_advice(observation, member)
     parents = [cast("dict[str, object]", parent) for parent in observation.parents if isinstance(parent, dict)]
@@ -92,6 +98,7 @@ def advise(owner: str, observation: Observation, member: str) -> Advice:
         return _wrapper_advice(owner, step, parents[0])
     return (
         _content_advice(owner, step, observation.parents)
+        or _length_advice(owner, step, observation.parents)
         or _primitive_advice(owner, observation.parents)
         or _name_advice(owner, step, parents)
         or _unwrapped_advice(step, observation, member)
@@ -195,6 +202,15 @@ def _content_advice(owner: str, step: str, parents: Sequence[object]) -> Advice 
                 owner=True,
             )
     return None
+
+
+def _length_advice(owner: str, step: str, parents: Sequence[object]) -> Advice | None:
+    """The advice for what a list has as its `length`: `total`, `lenght`."""
+    if not owner or not all(isinstance(parent, list) for parent in parents):
+        return None
+    if step not in _COUNTS and closest_key(step[:MAX_SHOWN], ("length",)) is None:
+        return None
+    return Advice(f" It is a list: write `{owner}length`.", owner=True)
 
 
 def _is_dict(value: object) -> bool:

@@ -20,8 +20,8 @@ from codecall.sandbox.wire import Failure, Limits
 ENDLESS_LOOP_HINT: Final = (
     "The loop on line {line} has no condition, and nothing in it ended it: advance in it what its `break` tests, or "
     "write `for (let i = 0; i < n; i++) {{ … }}`; to page, with the tool's own names for `cursor` and `next` (or "
-    "`page: i + 1`): `let page; for (let i = 0; i < 50; i++) {{ page = await list({{ cursor: page?.next }}); …; "
-    "if (!page.next) break; }}`."
+    "`page: i + 1`, until a page is empty): `let page; for (let i = 0; i < 50; i++) {{ page = await list({{ cursor: "
+    "page?.next }}); …; if (!page.next) break; }}`."
 )
 """The hint for a limit that is reached in `for (;;)` or `while (true)`."""
 

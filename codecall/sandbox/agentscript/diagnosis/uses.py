@@ -67,6 +67,20 @@ class AnswerUses:
             node = parent
         return node, parent
 
+    def whole_of(self, read: Node) -> Node:
+        """The whole expression whose value this one may be: `a.items ?? a.data ?? []` of `a.items` and of `a.data`; the
+        pattern that it is a part of where it is destructured."""
+        node, parent = self._whole(read)
+        owner = None if parent is None else self._parents.get(id(parent))
+        return owner if owner is not None and owner.type == "ObjectPattern" else node
+
+    def _whole(self, node: Node) -> tuple[Node, Node | None]:
+        """The outermost expression whose value this one may be, and the node that it is part of."""
+        node, parent = self._context(node)
+        while parent is not None and _may_be_value(node, parent):
+            node, parent = self._context(parent)
+        return node, parent
+
     # The values of answers
 
     def owners_of(self, read: Node) -> frozenset[Place]:
@@ -115,15 +129,26 @@ class AnswerUses:
             return False
         match str(parent.type):
             case "CallExpression" | "NewExpression":
-                return parent.callee is not node and _root_name(parent.callee) not in _OUTPUTS
+                takes = _root_name(parent.callee) not in _OUTPUTS and not self._is_list_test(parent)
+                return parent.callee is not node and takes
             case "LogicalExpression" | "AssignmentPattern" | "ForOfStatement" | "ForInStatement":
                 return parent.right is node
             case "ConditionalExpression":
-                return parent.test is not node
+                return parent.test is not node and not self._is_asked_for_list(node, parent)
             case "VariableDeclarator":
                 return parent.init is node and _has_rest(parent.id)
             case kind:
                 return kind == "SpreadElement"
+
+    def _is_asked_for_list(self, node: Node, condition: Node) -> bool:
+        """Whether a value stands where it is a list, `Array.isArray(value) ? value : …`: none that has properties."""
+        test: Node = condition.test
+        if condition.consequent is not node or test.type != "CallExpression" or not self._is_list_test(test):
+            return False
+        return [self._dataflow.text(argument) for argument in test.arguments] == [self._dataflow.text(node)]
+
+    def _is_list_test(self, call: Node) -> bool:
+        return self._dataflow.text(call.callee) == "Array.isArray"
 
     def may_use(self, owners: frozenset[Place], value: object) -> bool:
         """Whether the script uses one of these values itself, each such as `value`: other than to test it, or to read
@@ -194,15 +219,53 @@ class AnswerUses:
         is_not = parent.type == "UnaryExpression" and str(parent.operator) in {"!", "typeof"}
         return is_not or getattr(parent, "test", None) is node
 
+    def is_key(self, read: Node) -> bool:
+        """Whether the value of a property becomes the name of one: `by[item.kind] = item`."""
+        return any(map(self._stands_for_key, self.spots(read)))
+
+    def _stands_for_key(self, node: Node) -> bool:
+        node, parent = self._context(node)
+        if parent is None:
+            return False
+        owner = self._parents.get(id(parent))
+        match str(parent.type):
+            case "MemberExpression":
+                is_target = owner is not None and owner.type == "AssignmentExpression" and owner.left is parent
+                return parent.computed and parent.property is node and is_target
+            case "Property":
+                return parent.computed and parent.key is node and owner is not None and owner.type == "ObjectExpression"
+            case "ArrayExpression":
+                # The first of a pair: `Object.fromEntries(items.map((item) => [item.kind, item]))`
+                is_first = len(parent.elements) == 2 and parent.elements[0] is node
+                mapped = None if owner is None or owner.type not in FUNCTIONS else self._parents.get(id(owner))
+                call = None if mapped is None else self.parent(mapped)
+                return is_first and call is not None and self._calls(call, "Object.fromEntries")
+            case kind:
+                # `Object.groupBy(items, (item) => item.kind)`
+                return kind in FUNCTIONS and owner is not None and self._calls(owner, "Object.groupBy")
+
+    def _calls(self, node: Node, name: str) -> bool:
+        return node.type == "CallExpression" and self._dataflow.text(node.callee) == name
+
     def means_list(self, read: Node) -> bool:
         """Whether the script takes the value of a property for a list."""
-        return any(map(self._stands_for_list, self._spots(read)))
+        return not self._has_text(read) and any(map(self._stands_for_list, self.spots(read)))
 
-    def _spots(self, read: Node) -> Iterator[Node]:
+    def _has_text(self, read: Node) -> bool:
+        """Whether a text stands in the place of a value that is missing: `answer.content ?? answer.text ?? ''`."""
+        node, parent = self._context(read)
+        while parent is not None and _may_be_value(node, parent):
+            other = _other_value(node, parent)
+            if other.type == "TemplateLiteral" or isinstance(getattr(other, "value", None), str):
+                return True
+            node, parent = self._context(parent)
+        return False
+
+    def spots(self, read: Node) -> Iterator[Node]:
         """Where the value of a property stands in the script: where it is read, and where the variable that it is given
         to is."""
         yield read
-        parent = self.parent(read)
+        _, parent = self._whole(read)
         name: Node = read.left if read.type == "AssignmentPattern" else read
         if parent is not None and parent.type == "VariableDeclarator":
             name = parent.id
@@ -217,20 +280,22 @@ class AnswerUses:
         node, parent = (node, node) if node.type == "AssignmentPattern" else self._context(node)
         if parent is None:
             return False
+        while _may_be_value(node, parent):
+            # In `a.items ?? a.data ?? []` each may be the list.
+            if _other_value(node, parent).type == "ArrayExpression":
+                return True
+            node, parent = self._context(parent)
+            if parent is None:
+                return False
         kind = str(parent.type)
         stands = kind == "SpreadElement"
         match kind:
             case "AssignmentPattern":
                 stands = str(parent.right.type) == "ArrayExpression"
-            case "LogicalExpression":
-                has_list = parent.right.type == "ArrayExpression"
-                stands = has_list and parent.left is node and parent.operator != "&&"
-            case "ConditionalExpression":
-                stands = parent.consequent is node and parent.alternate.type == "ArrayExpression"
             case "MemberExpression":
                 stands = parent.object is node and str(member_name(parent)) in LIST_MEMBERS
             case "CallExpression":
-                stands = self._dataflow.text(parent.callee) == "Array.isArray"
+                stands = self._is_list_test(parent)
             case "ForOfStatement":
                 stands = parent.right is node
             case _:
@@ -243,6 +308,20 @@ def is_nothing(node: Node) -> bool:
     return (node.type == "Literal" and node.value is None and node.raw == "null") or (
         node.type == "Identifier" and node.name == "undefined"
     )
+
+
+def _may_be_value(node: Node, parent: Node) -> bool:
+    """Whether the value of an expression may be that of the one it is an operand of: of `??`, `||` or `? :`."""
+    if parent.type == "ConditionalExpression":
+        return parent.test is not node
+    return parent.type == "LogicalExpression" and (parent.operator != "&&" or parent.right is node)
+
+
+def _other_value(node: Node, parent: Node) -> Node:
+    """The operand of `??`, `||` or `? :` whose value is had instead."""
+    if parent.type == "ConditionalExpression":
+        return parent.alternate if parent.consequent is node else parent.consequent
+    return parent.right if parent.left is node else parent.left
 
 
 def _place(origin: CallOrigin) -> Place:

@@ -665,3 +665,47 @@ async def test_a_tool_that_is_not_there_is_told_with_those_that_are(enclave: Enc
     assert (result.error and result.error.hint) == "Did you mean 'users:list'?"
     result = await enclave.execute(script)
     assert "no tools here" in ((result.error and result.error.hint) or "")
+
+
+LISTED = "{tool} returned {shape}. The list is `r.users`.".format(tool="users", shape=SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("script", "begins"),
+    [
+        ("const rows = r.items ?? r.data; return rows.map((x) => x.id)", "`rows` is undefined: "),
+        (
+            "return (r.items ?? r.data ?? r).map((x) => x.id)",
+            "`r.items ?? r.data ?? r` is an object and has no `map()`: ",
+        ),
+        ("const rows = Array.isArray(r) ? r : r.items; return rows.map((x) => x.id)", "`rows` is undefined: "),
+        ("const rows = r.items || r.data || r; for (const x of rows) {}", "`rows` is an object, no list: "),
+        ("const rows = r.items ?? r.data; for (const x of rows) {}", "`rows` is undefined, no list: "),
+    ],
+)
+async def test_a_fallback_that_failed_is_followed_to_its_answer(enclave: Enclave, script: str, begins: str) -> None:
+    error = await fails(enclave, f"const r = await callTool('users'); {script}")
+    assert error["hint"].startswith(begins + LISTED), error["hint"]
+
+
+async def test_what_a_function_returns_is_followed_to_its_answer(enclave: Enclave) -> None:
+    script = (
+        "const load = async () => { const r = await callTool('users'); return r.items ?? r.data; }; "
+        "const rows = await load(); return rows.map((x) => x.id)"
+    )
+    error = await fails(enclave, script)
+    assert error["hint"].startswith("`rows` is undefined: " + LISTED), error["hint"]
+
+
+@pytest.mark.parametrize("use", ["for (const x of list) {}", "return new Map([...list], new Set([...other]))"])
+async def test_an_empty_list_is_not_offered_where_an_answer_has_a_list(enclave: Enclave, use: str) -> None:
+    script = f"const pick = (x) => x.rows; const other = {{}}; const list = pick(await callTool('users')); {use}"
+    error = await fails(enclave, script)
+    assert "?? []" not in error["hint"]
+    assert "Object.entries" not in error["hint"]
+    assert "the list in it is `users`" in error["hint"]
+
+
+async def test_a_text_that_is_used_as_a_list_is_split(enclave: Enclave) -> None:
+    error = await fails(enclave, "const text = await callTool('say'); return text.map((line) => line)")
+    assert "It is one text: its lines are `text.split('\\n')`." in error["hint"]

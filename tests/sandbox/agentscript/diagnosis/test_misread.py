@@ -86,7 +86,16 @@ RIGHT = [
     ORDERS_CALL + "const rows = r?.data?.orders ?? r?.data ?? []; return rows.length",
     "const r = await callTool('user', {}); const u = r.user ?? r.data ?? r; return u.name",
     "const r = await callTool('user', {}); return [r.data?.name ?? r.name]",
+    ORDERS_CALL + "const rows = r.items ?? r.data ?? []; return rows.length",
+    ORDERS_CALL + "const rows = Array.isArray(r) ? r : (r.items ?? r.data ?? []); return rows.length",
+    ORDERS_CALL + "const rows = Array.isArray(r?.items) ? r.items : r.data; return rows.length",
+    "let n = 0; for (const t of ['orders_list', 'small_list']) { const r = await callTool(t, {}); "
+    "for (const x of r.data ?? r.items ?? []) n++; } return n",
+    "const u = await callTool('user', {}); return (u.content ?? u.text ?? '').length",
+    "const u = await callTool('user', {}); const text = u.content || u.body || 'none'; return text.slice(0, 10)",
+    "const f = await callTool('fields', {}); return (f.results ?? f.rows ?? []).length",
     # Lists, and what may be one
+    STOCK + "const rows = Array.isArray(r) ? r : (r.items ?? r.data ?? []); return rows.length",
     STOCK + "return (Array.isArray(r) ? r : r.items).length",
     STOCK + "const rows = r.items || r.data || r; return rows.length",
     STOCK + "const rows = r.items?.length ? r.items : r; return rows.map((x) => x.sku)",
@@ -145,6 +154,13 @@ RIGHT = [
     ORDERS_CALL + "return r.data.filter((o) => o.parent && o.parent.id === 3).length",
     ORDERS_CALL + "return r.data.filter((o) => !o.closed).map((o) => `${o.no}: ${o.note ?? ''}`)",
     ORDERS_CALL + "return r.data.map((o) => `${o.address?.city ?? 'undefined'}`)",
+    ORDERS_CALL + "return r.data.reduce((s, o) => s + o.total - (o.rebate ?? 0), 0)",
+    ORDERS_CALL + "let n = 0; for (const o of r.data) n += o.discount ?? 0; return n",
+    ORDERS_CALL + "return r.data.map(({ no, points = 0 }) => ({ no, points }))",
+    ORDERS_CALL + "return r.data.map((o) => o.total + (o.points ?? 0))",
+    ORDERS_CALL + "const n = {}; for (const o of r.data) n[o.status] = (n[o.status] ?? 0) + 1; return n",
+    ORDERS_CALL + "const n = {}; for (const o of r.data) n[o.kind ?? 'undefined'] = 1; return n",
+    ORDERS_CALL + "const names = { a: 1 }; return r.data.map((o) => names[o.kind] ?? 'undefined')",
     # A result that says whether it succeeded
     SAFE + "if (!r.success) return { err: r.error.message }; return r.data.data.length",
     SAFE + "return r.error ? r.error.code : r.data.page",
@@ -186,6 +202,21 @@ WRONG = [
     # The list has another name
     (ORDERS_CALL + "return (r.items ?? []).length", "`r.items`", "The list is `r.data`."),
     (ORDERS_CALL + "const rows = r.results || []; return rows.length", "`r.results`", "The list is `r.data`."),
+    (ORDERS_CALL + "return (r.items ?? r.rows ?? []).length", "`r.items`", "The list is `r.data`."),
+    (ORDERS_CALL + "const rows = r.items || r.rows || []; return rows.length", "`r.items`", "The list is `r.data`."),
+    (ORDERS_CALL + "const rows = r?.items ?? r?.rows; return rows?.length ?? 0", "`r?.items`", "The list is `r.data`."),
+    (
+        ORDERS_CALL + "const rows = Array.isArray(r) ? r : (r.items ?? r.rows ?? []); return rows.length",
+        "`r.items`",
+        "The list is `r.data`.",
+    ),
+    (
+        "const all = await Promise.all([1, 2].map((page) => callTool('orders_list', { page }))); "
+        "return all.flatMap((r) => r.items ?? r.results ?? []).length",
+        "`r.items`",
+        "The list is `r.data`.",
+    ),
+    (ORDERS_CALL + "const { items, rows } = r; return (items ?? rows ?? []).length", "`items`", "The list is `data`."),
     (ORDERS_CALL + "let n = 0; for (const o of r.items || []) n++; return n", "`r.items`", "The list is `r.data`."),
     (ORDERS_CALL + "return Array.isArray(r.rows) ? r.rows.length : 0", "`r.rows`", "The list is `r.data`."),
     (ORDERS_CALL + "const rows = r.rows; return rows?.length ?? 0", "`r.rows`", "The list is `r.data`."),
@@ -310,6 +341,21 @@ WRONG = [
     (ORDERS_CALL + "return r.data.some((o) => { return o.kind === 3; })", "`o.kind`", ""),
     # What is left of a result
     ("const u = await callTool('user', {}); return { mail: u.mail, total: u.total }", "`u.mail`", ""),
+    # What a key shows
+    (ORDERS_CALL + "const n = {}; for (const o of r.data) n[o.kind] = (n[o.kind] ?? 0) + 1; return n", "`o.kind`", ""),
+    (ORDERS_CALL + "const n = {}; for (const o of r.data) (n[o.kind] ??= []).push(o.no); return n", "`o.kind`", ""),
+    (ORDERS_CALL + "return Object.fromEntries(r.data.map((o) => [o.id_no, o.status]))", "`o.id_no`", ""),
+    (ORDERS_CALL + "return Object.groupBy(r.data, (o) => o.kind)", "`o.kind`", ""),
+    (ORDERS_CALL + "return r.data.map((o) => ({ [o.kind]: o.no }))", "`o.kind`", ""),
+    (
+        ORDERS_CALL + "const n = {}; for (const o of r.data) { const key = o.kind; n[key] = o.no; } return n",
+        "`o.kind`",
+        "",
+    ),
+    # What is added up
+    (ORDERS_CALL + "return r.data.reduce((s, o) => s + (o.sum || 0), 0)", "`o.sum`", ""),
+    (ORDERS_CALL + "let n = 0; for (const o of r.data) n += o.amount ?? 0; return n", "`o.amount`", ""),
+    (ORDERS_CALL + "return r.data.reduce((s, { amount = 0 }) => s + amount, 0)", "`amount`", ""),
     # What a text shows
     (ORDERS_CALL + "return r.data.map((o) => `${o.no} ${o.city}`)", "`o.city`", "Did you mean `o.address.city`?"),
 ]
@@ -321,6 +367,12 @@ async def test_a_wrong_script_that_ends_well_is_warned(enclave: Enclave, script:
     assert result.error is None
     found = [text for text in result.warnings if what in text.partition(" is undefined: ")[0] and advice in text]
     assert len(found) == 1, (result.value, result.warnings)
+
+
+async def test_a_chain_of_fallbacks_is_warned_of_once(enclave: Enclave) -> None:
+    script = ORDERS_CALL + "const n = (r.items ?? r.rows ?? []).length; return n + (r.rows ?? r.items ?? []).length"
+    result = await enclave.execute(script, tool_handler=answer, tools=TOOLS)
+    assert len(result.warnings) == 1, result.warnings
 
 
 HOSTILE = {

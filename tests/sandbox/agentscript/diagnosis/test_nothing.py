@@ -13,6 +13,7 @@ TEXT = (
     "is undefined: text returned a text that is JSON: `JSON.parse` it first, "
     "to get {users: [{id: number, name: string}], next: null}."
 )
+NOT_REACHED = "Nothing was returned: no `return` that gives a value was reached."
 NO_RETURN = "Nothing was returned: the script has no `return`. If a value matters, end with `return value`."
 
 
@@ -41,6 +42,11 @@ def answer(name: str, arguments: dict[str, object]) -> object:
             "const r = await callTool('users');\nreturn r.users.find((user) => user.id === 5)",
             "Nothing was returned: `r.users.find((user) => user.id === 5)` on line 2 is undefined: "
             f"{SHAPE} Nothing was found: test for it first, or write `?.` behind it.",
+        ),
+        (
+            "const r = await callTool('users');\nreturn r.users.find((user) => user.id === 5)?.name",
+            "Nothing was returned: `r.users.find((user) => user.id === 5)` on line 2 is undefined: "
+            f"{SHAPE} Nothing was found: what was searched for is not there.",
         ),
         (
             "const main = async () => {\n  const r = await callTool('users');\n};\nreturn await main()",
@@ -76,6 +82,20 @@ def answer(name: str, arguments: dict[str, object]) -> object:
             "Nothing was returned: a line break ends `return` on line 1: "
             "begin its value on the same line, `return (…)`.",
         ),
+        *(
+            (f"const r = await callTool('users');\n{script}", NOT_REACHED)
+            for script in (
+                "if (r.users.length > 4) return r.users[0].name;",
+                "if (r.next) return r.next.name;",
+                "if (r.next) return r.next.name; else if (r.users.length > 4) return r;",
+                "switch (r.users.length) { case 4: return r.users[0].name; }",
+                "for (const user of r.users) { if (user.id === 5) return user.name; }",
+            )
+        ),
+        (
+            "const r = await callTool('users');\nif (r.next) return r.user;",
+            f"Nothing was returned: `r.user` on line 2 is undefined: {SHAPE} Did you mean `r.users`?",
+        ),
         ("return; 5", "Nothing was returned: no `return` that gives a value was reached."),
         (
             "if (1 > 2) return\nawait callTool('users')",
@@ -89,6 +109,14 @@ def answer(name: str, arguments: dict[str, object]) -> object:
         (
             "return getTool('user')",
             "Nothing was returned: `getTool('user')` on line 1 is undefined: the script may call no tool of that name.",
+        ),
+        *(
+            (
+                f"const r = await callTool('users');\nconst list = r.users;\nreturn list.{name}",
+                f"Nothing was returned: `list.{name}` on line 3 is undefined: {SHAPE} "
+                "It is a list: write `list.length`.",
+            )
+            for name in ("lenght", "total", "count")
         ),
         ("return undefined", "Nothing was returned: `undefined` is written on line 1."),
         ("let x;\nreturn x", "Nothing was returned: `x` on line 2 is undefined."),
