@@ -169,7 +169,7 @@ PROJECTS = [project for project in map(project_of, PAGES) if project.passing]
 def pytest_in(python: LoadedPython, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [python.executable, "-m", "pytest", "-W", "error", "--rootdir", str(folder), "-p", "no:cacheprovider"]
     command += ["-W", "ignore:Module already imported"]  # by the loaded Python
-    command += ["-p", "no:langsmith_plugin"]  # comes with langchain-core, and takes half a second
+    command += ["-p", "no:langsmith_plugin", "-p", "no:hypothesispytest"]  # take half a second and a second to load
     return subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
 
 

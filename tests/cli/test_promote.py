@@ -80,6 +80,14 @@ def run_ids(file: Path) -> list[str]:
     return [event["run_id"] for event in events if event["event"].endswith(".start")]
 
 
+def run_pytest(python: LoadedPython, folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
+    """A run without what takes a second to load."""
+    left_out = ("no:cacheprovider", "no:hypothesispytest", "no:langsmith_plugin")
+    options = [word for name in left_out for word in ("-p", name)]
+    command = [python.executable, "-m", "pytest", "-q", *options, tests]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+
+
 RUNS = [
     ("much", JAVASCRIPT, ".js"),
     ("much_typed", TYPED, ".js"),
@@ -104,8 +112,7 @@ def test_runs_become_tools_with_tests(cli: CommandLine, loaded_python: LoadedPyt
         assert "kitchen" not in body
         assert ("codecallContext.kind" if suffix == ".js" else "shop_items(kind = kind)") in body
 
-    command = [loaded_python.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
-    tested = subprocess.run(command, cwd=cli.folder, capture_output=True, text=True, check=False, timeout=120)
+    tested = run_pytest(loaded_python, cli.folder, str(folder))
     assert f"{len(RUNS)} passed" in tested.stdout, tested.stdout
 
     definitions = {definition.name: definition for definition in read_definitions([folder]).tools}
@@ -133,8 +140,7 @@ def test_a_change_of_the_script_fails_its_test(cli: CommandLine, loaded_python: 
     assert result.code == 0, result.err
     script = cli.folder / "much.js"
     script.write_text(script.read_text(encoding="utf-8").replace("from: -1", "from: 1"), encoding="utf-8")
-    command = [loaded_python.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_much.py"]
-    tested = subprocess.run(command, cwd=cli.folder, capture_output=True, text=True, check=False, timeout=120)
+    tested = run_pytest(loaded_python, cli.folder, "test_much.py")
     assert "1 failed" in tested.stdout, tested.stdout
 
 
