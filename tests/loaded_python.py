@@ -27,7 +27,10 @@ from pathlib import Path
 
 from tests.launch import MAX_REQUEST, load_time_environment
 
-LOADED = ("fastmcp.client", "fastmcp.server.server", "codecall.plugin", "codecall.catalog.search.inverted_index")
+LOADED = (
+    *("fastmcp.client", "fastmcp.server.server", "codecall.plugin", "codecall.catalog.search.inverted_index"),
+    *("coverage", "pytest", "codecall.testing.plugin"),
+)
 REPOSITORY = Path(__file__).parent.parent
 
 LAUNCHER = """#!{python} -IS

@@ -30,9 +30,9 @@ FORCED = os.environ.get(PRESET_ENVIRONMENT_VARIABLE)
 """The preset that all programs run under, whatever they ask for."""
 
 LIMITS: Mapping[str, Mapping[str, object]] = {
-    "TIMEOUT": {"timeout_ms": 600},
-    "WORKER_TIMEOUT": {"timeout_ms": 600},
-    "WORKER_MEMORY_EXCEEDED": {"timeout_ms": 15_000, "memory_mb": 16},
+    "TIMEOUT": {"timeout_ms": 250},
+    "WORKER_TIMEOUT": {"timeout_ms": 250},
+    "WORKER_MEMORY_EXCEEDED": {"timeout_ms": 15_000, "memory_mb": 8},
     "MESSAGE_FLOOD": {"timeout_ms": 15_000},
     "STEP_LIMIT": {"max_steps": 200_000},
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from mcp.shared.memory import create_client_server_memory_streams
 from mcp_types import ElicitRequestFormParams, ElicitResult, InputRequiredResult
 
 from tests.approvals.conftest import DENY, ONCE, SAME_IN_RUN, Person, filled_in
+from tests.loaded_python import LoadedPython
 from tests.server.test_disconnect import serving
 
 pytestmark = pytest.mark.anyio
@@ -58,10 +58,12 @@ Execute = Callable[[str], Awaitable[dict[str, Any]]]
 
 
 @asynccontextmanager
-async def fastmcp_client(program: Path, over: str, mode: Any, person: Person) -> AsyncGenerator[Execute]:
+async def fastmcp_client(
+    python: LoadedPython, program: Path, over: str, mode: Any, person: Person
+) -> AsyncGenerator[Execute]:
     """FastMCP's client, which answers questions of both eras by itself."""
     async with address(program, over) as target:
-        stdio = PythonStdioTransport(program, python_cmd=sys.executable, keep_alive=False)
+        stdio = PythonStdioTransport(program, python_cmd=python.executable, keep_alive=False)
         where = stdio if over == "stdio" else cast("Any", target)
         async with Client(where, mode=mode, elicitation_handler=person.answer) as client:
 
@@ -73,7 +75,9 @@ async def fastmcp_client(program: Path, over: str, mode: Any, person: Person) ->
 
 
 @asynccontextmanager
-async def sdk_session(program: Path, over: str, mode: str, person: Person) -> AsyncGenerator[Execute]:
+async def sdk_session(
+    python: LoadedPython, program: Path, over: str, mode: str, person: Person
+) -> AsyncGenerator[Execute]:
     """The SDK's session on bare streams: what the server asks by answering is answered here."""
 
     async def elicit(context: Any, params: Any) -> ElicitResult:
@@ -83,7 +87,7 @@ async def sdk_session(program: Path, over: str, mode: str, person: Person) -> As
 
     async with (
         address(program, over) as target,
-        streams(program, over, target) as (reading, writing),
+        streams(python, program, over, target) as (reading, writing),
         ClientSession(reading, writing, elicitation_callback=elicit) as session,
     ):
         await (session.initialize() if mode == "legacy" else session.discover())
@@ -122,10 +126,10 @@ async def address(program: Path, over: str) -> AsyncGenerator[FastMCP[Any] | str
 
 
 @asynccontextmanager
-async def streams(program: Path, over: str, target: object) -> AsyncGenerator[tuple[Any, Any]]:
+async def streams(python: LoadedPython, program: Path, over: str, target: object) -> AsyncGenerator[tuple[Any, Any]]:
     """The two ends of a connection, as the SDK has them."""
     if over == "stdio":
-        async with stdio_client(StdioServerParameters(command=sys.executable, args=[str(program)])) as both:
+        async with stdio_client(StdioServerParameters(command=python.executable, args=[str(program)])) as both:
             yield both[0], both[1]
     elif over == "http":
         async with streamable_http_client(str(target)) as both:
@@ -147,12 +151,12 @@ async def streams(program: Path, over: str, target: object) -> AsyncGenerator[tu
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 @pytest.mark.parametrize("connected", [fastmcp_client, sdk_session])
 async def test_each_call_is_asked_for_once_and_the_run_goes_on(
-    connected: Any, mode: str, over: str, tmp_path: Path
+    loaded_python: LoadedPython, connected: Any, mode: str, over: str, tmp_path: Path
 ) -> None:
     program = tmp_path / "office.py"
     program.write_text(PROGRAM, encoding="utf-8")
     person = Person(*ANSWERS)
-    async with connected(program, over, mode, person) as execute:
+    async with connected(loaded_python, program, over, mode, person) as execute:
         envelope = await execute(SCRIPT)
     assert envelope["result"] == ["a letter", ["ann", "APPROVAL_DENIED", "eve", "eve"]]
     assert (tmp_path / "sent").read_text(encoding="utf-8").split() == ["ann", "eve", "eve"]

@@ -238,22 +238,24 @@ server.run(show_banner=False)
 """
 
 
-def test_a_server_that_ends_during_a_call_is_told_by_the_command_alone(cli: CommandLine):
+def test_a_server_that_ends_during_a_call_is_told_by_the_command_alone(cli: CommandLine, loaded_python: LoadedPython):
     program = cli.write("server.py", DYING)
-    table = f"[servers.q]\ncommand = {json.dumps(sys.executable)}\nargs = [{json.dumps(str(program))}]\n"
+    table = f"[servers.q]\ncommand = {json.dumps(loaded_python.executable)}\nargs = [{json.dumps(str(program))}]\n"
     cli.write("codecall.toml", table)
     assert cli("trust").code == exits.OK
     cli.write("a.js", "return q.die({})")
     environment = {key: value for key, value in os.environ.items() if key != "FASTMCP_LOG_LEVEL"}
-    words = [sys.executable, "-m", "codecall.cli", "run", "a.js"]
+    words = [sys.executable, "-m", "codecall.cli", "run", "a.js"]  # it sets what FastMCP logs when that is loaded
     ended = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
     assert "SERVER_UNAVAILABLE" in ended.stderr, ended
     assert "Error calling tool" not in ended.stderr
 
 
 @pytest.mark.parametrize("words", [("run", "-"), ("check", "-")])
-def test_ctrl_c_ends_a_command_that_reads_its_script(cli: CommandLine, words: tuple[str, ...]):
-    command = [sys.executable, "-m", "codecall.cli", *words, "--server", "http://127.0.0.1:1"]
+def test_ctrl_c_ends_a_command_that_reads_its_script(
+    cli: CommandLine, loaded_python: LoadedPython, words: tuple[str, ...]
+):
+    command = [loaded_python.executable, "-m", "codecall.cli", *words, "--server", "http://127.0.0.1:1"]
     started = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE)
     assert started.stdin is not None
     started.stdin.write(b"//" + b"x" * 500_000)  # more than a pipe holds: it is being read

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from codecall.cli import exit_codes as exits
 from tests.approvals.conftest import SAME_IN_SESSION, Office, Person, run
 from tests.cli.conftest import CommandLine
 from tests.gateway.listing_servers import Listed, tool
+from tests.loaded_python import LoadedPython
 from tests.server.test_disconnect import serving
 
 pytestmark = pytest.mark.anyio
@@ -129,7 +129,9 @@ async def test_a_decision_counts_for_the_call_it_names_in_a_folder_of_this_user_
     assert "send eve" not in served.done
 
 
-async def test_calls_of_a_gateway_that_runs_wait_where_the_command_looks(cli: CommandLine) -> None:
+async def test_calls_of_a_gateway_that_runs_wait_where_the_command_looks(
+    cli: CommandLine, loaded_python: LoadedPython
+) -> None:
     server = Listed(cli.folder, "disk")
     server.say(tool("push", "Pushes"))
     config = {"servers": {"disk": server.options}, "expose": {"mode": "always"}, "cache_dir": str(cli.folder / "cache")}
@@ -138,7 +140,7 @@ async def test_calls_of_a_gateway_that_runs_wait_where_the_command_looks(cli: Co
     words = ["-m", "codecall.cli", "serve", "--config", str(file)]
 
     def served() -> Client[Any]:
-        transport = StdioTransport(sys.executable, words, env=dict(os.environ), keep_alive=False)
+        transport = StdioTransport(loaded_python.executable, words, env=dict(os.environ), keep_alive=False)
         return Client(transport, mode="2026-07-28")
 
     async def push(client: Client[Any], path: str) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from codecall.cli.commands.setup.client_files import find_clients, merge_servers
 from codecall.cli.commands.setup.doctor import cache_check
 from tests.cli.conftest import CommandLine
 from tests.cli.terminal import typed_at_terminal
+from tests.loaded_python import LoadedPython
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -117,10 +118,12 @@ INTERRUPTING = "import os, signal, sys; os.kill(os.getppid(), signal.SIGINT); sy
 
 
 @pytest.mark.parametrize("option", [["--json"], []])
-def test_who_interrupts_init_while_it_asks_servers_is_told_what_was_written(cli: CommandLine, option: list[str]):
+def test_who_interrupts_init_while_it_asks_servers_is_told_what_was_written(
+    cli: CommandLine, loaded_python: LoadedPython, option: list[str]
+):
     entry = {"command": sys.executable, "args": ["-c", INTERRUPTING], "env": {"A_TOKEN": TOKEN}}
     cli.write("../home/.cursor/mcp.json", json.dumps({"mcpServers": {"slow": entry}}))
-    words = [sys.executable, "-m", "codecall.cli", "init", "--yes", *option]
+    words = [loaded_python.executable, "-m", "codecall.cli", "init", "--yes", *option]
     ended = subprocess.run(words, capture_output=True, text=True, check=False, env={**os.environ, "A_TOKEN": TOKEN})
     assert ended.returncode == exits.INTERRUPTED, ended
     path = cli.folder / "codecall.toml"

@@ -85,40 +85,57 @@ def run_ids(file: Path) -> list[str]:
     return [event["run_id"] for event in events if event["event"].endswith(".start")]
 
 
-@pytest.mark.parametrize(
-    ("script", "suffix"),
-    [(JAVASCRIPT, ".js"), (TYPED, ".js"), (f"```js\n{JAVASCRIPT}```\n", ".js"), (STARLARK, ".star")],
-)
-def test_a_run_becomes_a_tool_with_a_test(cli: CommandLine, loaded_python: LoadedPython, script: str, suffix: str):
+def run_pytest(python: LoadedPython, folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
+    """A run without what takes a second to load."""
+    left_out = ("no:cacheprovider", "no:hypothesispytest", "no:langsmith_plugin")
+    options = [word for name in left_out for word in ("-p", name)]
+    command = [python.executable, "-m", "pytest", "-q", *options, tests]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+
+
+RUNS = [
+    ("much", JAVASCRIPT, ".js"),
+    ("much_typed", TYPED, ".js"),
+    ("much_fenced", f"```js\n{JAVASCRIPT}```\n", ".js"),
+    ("much_starlark", STARLARK, ".star"),
+]
+
+
+def test_runs_become_tools_with_tests(cli: CommandLine, loaded_python: LoadedPython):
     records = cli.folder / "audit.jsonl"
-    answer = recorded(records, script)[0]["result"]
-    words = ("--name", "much", "--description", "What there is much of", "--parameter", "kind=kitchen@all")
-    result = cli("promote", *run_ids(records), "--records", str(records), *words, "--to", "promoted")
-    assert result.code == 0, result.err
-    names = [f"much{suffix}", "much.recording.json", "test_much.py"]
-    assert [Path(line).name for line in result.out.splitlines()] == names
+    answers = [answer["result"] for answer in recorded(records, *(script for _, script, _ in RUNS))]
     folder = cli.folder / "promoted"
+    for (name, _, suffix), run_id in zip(RUNS, run_ids(records), strict=True):
+        words = ("--name", name, "--description", f"What there is {name} of", "--parameter", "kind=kitchen@all")
+        result = cli("promote", run_id, "--records", str(records), *words, "--to", "promoted")
+        assert result.code == 0, result.err
+        names = [f"{name}{suffix}", f"{name}.recording.json", f"test_{name}.py"]
+        assert [Path(line).name for line in result.out.splitlines()] == names
 
-    text = (folder / names[0]).read_text(encoding="utf-8")
-    body = text.partition("---\n")[2].partition("---\n")[2]
-    assert "kitchen" not in body
-    assert ("codecallContext.kind" if suffix == ".js" else "shop_items(kind = kind)") in body
+        text = (folder / names[0]).read_text(encoding="utf-8")
+        body = text.partition("---\n")[2].partition("---\n")[2]
+        assert "kitchen" not in body
+        assert ("codecallContext.kind" if suffix == ".js" else "shop_items(kind = kind)") in body
 
-    command = [loaded_python.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)]
-    tested = subprocess.run(command, cwd=cli.folder, capture_output=True, text=True, check=False, timeout=120)
-    assert "1 passed" in tested.stdout, tested.stdout
+    tested = run_pytest(loaded_python, cli.folder, str(folder))
+    assert f"{len(RUNS)} passed" in tested.stdout, tested.stdout
 
-    (definition,) = read_definitions([folder]).tools
-    assert definition.description == "What there is much of"
-    assert definition.parameters["required"] == ["few", "kind"]
+    definitions = {definition.name: definition for definition in read_definitions([folder]).tools}
+    assert {*definitions} == {name for name, _, _ in RUNS}
+    for name, definition in definitions.items():
+        assert definition.description == f"What there is {name} of"
+        assert definition.parameters["required"] == ["few", "kind"]
 
-    async def served() -> object:
+    async def served() -> list[object]:
+        answers: list[object] = []
         async with Client(server(composite_tools=[folder], starlark=True)) as client:
-            other = await client.call_tool("much", {"few": 5, "kind": "garden"})
-            assert (other.structured_content or {})["much"] == []
-            return (await client.call_tool("much", {"few": 2, "kind": "kitchen"})).structured_content
+            for name, _, _ in RUNS:
+                other = await client.call_tool(name, {"few": 5, "kind": "garden"})
+                assert (other.structured_content or {})["much"] == []
+                answers.append((await client.call_tool(name, {"few": 2, "kind": "kitchen"})).structured_content)
+        return answers
 
-    assert asyncio.run(served()) == answer
+    assert asyncio.run(served()) == answers
 
 
 def test_a_change_of_the_script_fails_its_test(cli: CommandLine, loaded_python: LoadedPython):
@@ -128,8 +145,7 @@ def test_a_change_of_the_script_fails_its_test(cli: CommandLine, loaded_python: 
     assert result.code == 0, result.err
     script = cli.folder / "much.js"
     script.write_text(script.read_text(encoding="utf-8").replace("from: -1", "from: 1"), encoding="utf-8")
-    command = [loaded_python.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_much.py"]
-    tested = subprocess.run(command, cwd=cli.folder, capture_output=True, text=True, check=False, timeout=120)
+    tested = run_pytest(loaded_python, cli.folder, "test_much.py")
     assert "1 failed" in tested.stdout, tested.stdout
 
 

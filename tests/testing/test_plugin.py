@@ -12,12 +12,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.loaded_python import LoadedPython
+
 pytest_plugins = ["pytester"]
 
 QUIET = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:langsmith_plugin")
 """For runs within the run: neither what it writes nor what takes a second to load."""
 
 REPOSITORY = Path(__file__).parent.parent.parent
+
+
+def run_pytest(pytester: pytest.Pytester, python: LoadedPython, *arguments: str) -> pytest.RunResult:
+    """A run in a process of its own."""
+    already = ("-W", "ignore:Module already imported")  # by the loaded Python
+    return pytester.run(python.executable, "-m", "pytest", *QUIET, *arguments, *already)
+
 
 STRICT = """
 import asyncio
@@ -368,7 +377,7 @@ def test_failures_tell_of_the_script(pytester: pytest.Pytester):
     assert "a ScriptResult has no `.stat`; it is `.stats`" in message["test_a_mistyped_name"]
 
 
-def test_a_script_in_starlark_runs_against_stubs(pytester: pytest.Pytester):
+def test_a_script_in_starlark_runs_against_stubs(pytester: pytest.Pytester, loaded_python: LoadedPython):
     (pytester.path / "report.star").write_text(
         'users = users_list(limit=n)\nprint(len(users))\nreturn [u["id"] for u in users]\n', encoding="utf-8"
     )
@@ -393,7 +402,7 @@ def test_failed(script, tool_stub):
 """,
         encoding="utf-8",
     )
-    result = pytester.runpytest_subprocess(*QUIET)
+    result = run_pytest(pytester, loaded_python)
     result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(["*users_list*"])
     result.stdout.fnmatch_lines(["*at report.star:3:9*"])
@@ -601,9 +610,9 @@ class TestOfUnittest(unittest.TestCase):
 """
 
 
-def test_whatever_loop_tests_have(pytester: pytest.Pytester):
+def test_whatever_loop_tests_have(pytester: pytest.Pytester, loaded_python: LoadedPython):
     pytester.makepyfile(ANY_LOOP)
-    result = pytester.runpytest_subprocess(*QUIET, "-W", "error")
+    result = run_pytest(pytester, loaded_python, "-W", "error")
     result.assert_outcomes(passed=6, failed=1)
     result.stdout.fnmatch_lines(["*Failed: said in a coroutine*"])
 
@@ -621,19 +630,19 @@ def test_it(codecall_enclave, n):
 """
 
 
-def test_one_pool_for_all_tests_and_none_left_behind(pytester: pytest.Pytester):
+def test_one_pool_for_all_tests_and_none_left_behind(pytester: pytest.Pytester, loaded_python: LoadedPython):
     pytester.makepyfile(COUNTS)
-    pytester.runpytest_subprocess(*QUIET, "-W", "error").assert_outcomes(passed=6)
+    run_pytest(pytester, loaded_python, "-W", "error").assert_outcomes(passed=6)
     lines = (pytester.path / "workers").read_text(encoding="utf-8").splitlines()
     assert len(lines) == 6
     assert len({*lines}) == 1, "each test has the same worker"
     assert not any(Path("/proc", pid).exists() for line in lines for pid in line.split())
 
 
-def test_with_several_processes(pytester: pytest.Pytester):
+def test_with_several_processes(pytester: pytest.Pytester, loaded_python: LoadedPython):
     pytester.makepyfile(COUNTS)
     pytester.makefile(".script.js", a="--- one\nreturn 1\n//= 1\n--- two words\nreturn 1\n//= 2\n")
-    result = pytester.runpytest_subprocess(*QUIET, "-n", "2")
+    result = run_pytest(pytester, loaded_python, "-n", "2")
     result.assert_outcomes(passed=7, failed=1)
     result.stdout.fnmatch_lines(["*a.script.js:4: two words", "FAILED a.script.js::two words*"])
 

@@ -14,6 +14,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from codecall.sandbox import wire
@@ -37,6 +38,10 @@ class Plan:
     def arm(self, at: int, fault: Fault) -> None:
         """Spoil frame `at`, counted from 1, of the next worker."""
         self.at, self.fault, self.frames, self.fired, self.armed = at, fault, 0, False, True
+
+
+OWN_PLAN: ContextVar[Plan] = ContextVar("own_plan")
+"""Of the enclaves that a task opens, where several do at the same time."""
 
 
 @dataclass
@@ -99,7 +104,7 @@ class RelayedServer:
     def __call__(self, prepare: wire.Prepare) -> RelayedServer:
         """Instead of starting one."""
         del prepare
-        return self
+        return RelayedServer(self._shared, OWN_PLAN.get(self._plan))
 
     def available(self) -> bool:
         """Whether the system can fork."""

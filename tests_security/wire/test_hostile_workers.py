@@ -1,4 +1,4 @@
-"""Whatever a worker that has been taken over says: the right code, the worker gone, the next script runs, soon."""
+"""Whatever a worker that has been taken over says: the right code, soon, and the worker gone; the next script runs."""
 
 from __future__ import annotations
 
@@ -44,24 +44,29 @@ def tool(name: str, arguments: dict[str, Any]) -> object:
 
 
 async def run_attack(
-    program: str, replace_worker: ReplaceWorker, **options: Any
+    program: str, replace_worker: ReplaceWorker, *, follows: bool = True, **options: Any
 ) -> tuple[ExecutionResult, LongestTurn]:
-    """The result of a script given to a worker that runs `program`; nothing of which is left behind."""
+    """The result of a script given to a worker that runs `program`; nothing of which is left behind.
+
+    Where no script `follows`, the pool has no worker that broke the protocol to give to one.
+    """
     replace_worker(program)
     limits = {"timeout_ms": 250, "pool": PLAIN | {"startup_timeout_ms": 600}} | options
     async with Enclave("secure", **limits) as enclave:
         with anyio.fail_after(60), longest_turn() as turn:
             # The context fills more than a pipe's buffer, which shows who does not read.
             result = await enclave.execute(SCRIPT, tool_handler=tool, context={"filling": "x" * 300_000})
-        left = enclave.pool.pids()
+        if broken(result):
+            assert not enclave.pool.pids()
         replace_worker(WELL_BEHAVED)
-        after = await enclave.execute(SCRIPT)
-        if not broken(result):
-            # It has not been found out, so that it has got the next script too.
+        if follows:
             after = await enclave.execute(SCRIPT)
-        assert after.value == 1, after
-        left += enclave.pool.pids()
-    assert all(has_ended(pid) for pid in left)
+            if not broken(result):
+                # It has not been found out, so that it has got the next script too.
+                after = await enclave.execute(SCRIPT)
+            assert after.value == 1, after
+    assert replace_worker.started
+    assert all(has_ended(pid) for pid in replace_worker.started)
     return result, turn
 
 
@@ -76,15 +81,20 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "MAX_QUESTIONS", 500)
 
 
+def patience(violation: Violation, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Where it is not about time, a slow machine has some."""
+    if violation.code in ("TIMEOUT", "WORKER_TIMEOUT", "WORKER_STARTUP_FAILED"):
+        return {}
+    monkeypatch.setattr(pipe, "UNREAD_MS", 20_000)
+    return PATIENT
+
+
 @pytest.mark.parametrize("violation", VIOLATIONS, ids=lambda violation: violation.title)
 async def test_a_worker_that_has_been_taken_over(
     replace_worker: ReplaceWorker, violation: Violation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Where it is not about time, a slow machine has some.
-    patient = {} if violation.code in ("TIMEOUT", "WORKER_TIMEOUT", "WORKER_STARTUP_FAILED") else PATIENT
-    if patient:
-        monkeypatch.setattr(pipe, "UNREAD_MS", 20_000)
-    result, turn = await run_attack(violation.program, replace_worker, **patient)
+    patient = patience(violation, monkeypatch)
+    result, turn = await run_attack(violation.program, replace_worker, follows=False, **patient)
     assert result.error is not None, result
     assert result.error.code == violation.code, result
     status = STATUSES.get(result.error.code, "runtime_error")
@@ -92,6 +102,19 @@ async def test_a_worker_that_has_been_taken_over(
     assert result.logs == ()
     assert len(str(result.error.as_dict())) < 40_000
     assert turn.work < MOST_WORK
+
+
+FIRST_OF_CODE = {violation.code: violation for violation in reversed(VIOLATIONS)}
+"""For each code the first violation that ends in it."""
+
+
+@pytest.mark.parametrize("violation", FIRST_OF_CODE.values(), ids=FIRST_OF_CODE)
+async def test_the_next_script_runs(
+    replace_worker: ReplaceWorker, violation: Violation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result, _ = await run_attack(violation.program, replace_worker, **patience(violation, monkeypatch))
+    assert result.error is not None, result
+    assert result.error.code == violation.code, result
 
 
 def test_titles_are_unique() -> None:

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import fastmcp
 import httpx2
 import pytest
@@ -30,6 +32,7 @@ from starlette.routing import Route
 from codecall.errors import ServerUnavailableError
 from codecall.gateway.config.options import HttpServer
 from codecall.gateway.upstream import http as web
+from codecall.gateway.upstream import messages
 from codecall.gateway.upstream import server as backends
 from codecall.gateway.upstream.oauth import create_oauth
 from codecall.gateway.upstream.server import Backend
@@ -195,6 +198,20 @@ async def test_a_connection_that_drops_is_made_again(modern: bool) -> None:
             await wire.cut()
 
 
+class TenTimesAsFast:
+    """The clock of a `Throttle`, for those who do not want to wait for its seconds."""
+
+    lowlevel = anyio.lowlevel
+
+    @staticmethod
+    def current_time() -> float:
+        return anyio.current_time() * 10
+
+    @staticmethod
+    async def sleep_until(deadline: float) -> None:
+        await anyio.sleep_until(deadline / 10)
+
+
 @pytest.mark.parametrize(
     "event",
     [
@@ -213,6 +230,7 @@ async def test_a_stream_of_events_without_messages_is_closed(
 ) -> None:
     monkeypatch.setattr(web, "_IDLE_EVENTS_PER_S", 10)
     monkeypatch.setattr(web, "_MAX_IDLE_S", 1)
+    monkeypatch.setattr(messages, "anyio", TenTimesAsFast)
     closed = asyncio.Event()
 
     async def endless() -> AsyncIterator[bytes]:

@@ -93,7 +93,7 @@ async def test_a_script_whose_fork_server_dies_says_so() -> None:
 
 
 async def test_one_that_is_stopped_holds_up_nobody_for_long() -> None:
-    enclave = Enclave("secure", pool={"max_workers": 2, "startup_timeout_ms": 5_000})
+    enclave = Enclave("secure", pool={"max_workers": 2, "startup_timeout_ms": 2_000})
     assert (await enclave.execute("return 1")).value == 1
     (pid,) = enclave.pool.pids()
     server = parent(pid)

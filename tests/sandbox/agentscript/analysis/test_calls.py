@@ -298,11 +298,11 @@ def test_only_so_much_is_told_of_a_script() -> None:
 @pytest.mark.parametrize(
     "script",
     [
-        "await callTool('t', {a:{b:[1,2,{c:3}]}});\n" * 500,
-        "f(" * 20 + "callTool('t'),\n" * 1_300 + "1" + ")" * 20,
+        "await callTool('t', {a:{b:[1,2,{c:3}]}});\n" * 125,
+        "f(" * 20 + "callTool('t'),\n" * 325 + "1" + ")" * 20,
         "".join(f"callTool('t{n}',{{}}).then(x=>" for n in range(30)) + "1" + ")" * 30,
-        "callTool('t', {" + "a:1,\n" * 4_000 + "})",
-        "if(1){}else\n" * 2_500 + "callTool('t',{})",
+        "callTool('t', {" + "a:1,\n" * 1_000 + "})",
+        "if(1){}else\n" * 625 + "callTool('t',{})",
     ],
 )
 def test_a_large_script_is_read_in_little_more_time(script: str) -> None:
