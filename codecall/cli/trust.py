@@ -152,12 +152,17 @@ def _digest(file: Path, configuration: Configuration) -> str:
     """A digest of everything that a file decides: made of what was read, so that later changes have no effect."""
     options = configuration.options.model_dump(exclude_unset=True)
     env_files = {name: getattr(server, "env_file", None) for name, server in configuration.options.servers.items()}
-    contents = {name: _file_digest(path) for name, path in env_files.items() if path is not None}
+    contents = {name: _file_digest(option) for name, option in env_files.items() if option is not None}
     return sha256(repr((_real_path(file), options, contents)).encode("utf-8", "backslashreplace")).hexdigest()
 
 
-def _file_digest(path: str) -> str | None:
+def _file_digest(option: str) -> tuple[str, str | None] | None:
+    """The path of an `env_file` as a start reads it, and a digest of the content; None for what no start reads."""
+    from codecall.gateway.config.variables import env_file_bytes, env_file_path
+
+    path = env_file_path(option, os.environ)
     try:
-        return sha256(Path(path).expanduser().read_bytes()).hexdigest()
+        content = None if path is None else env_file_bytes(path)
     except OSError:
-        return None
+        content = None
+    return None if path is None else (str(path), None if content is None else sha256(content).hexdigest())

@@ -122,6 +122,32 @@ def test_trust_is_for_one_file_as_it_is(cloned: CommandLine, change: str, monkey
     assert is_refused(cloned, "tools")
 
 
+@pytest.mark.parametrize("folder", ["plain", "a${HOME}b"])
+@pytest.mark.parametrize("option", ["values.env", "${NOPE:-values.env}"])
+def test_the_file_of_variables_is_that_which_a_start_reads(
+    cloned: CommandLine, folder: str, option: str, monkeypatch: pytest.MonkeyPatch
+):
+    """References in its path, and a folder whose name looks like one, hide no change of what is in it."""
+    place = cloned.folder / folder
+    place.mkdir()
+    monkeypatch.chdir(place)
+    write(cloned, f"{folder}/codecall.toml", f'env_file = "{option}"\n')
+    values = cloned.write(f"{folder}/values.env", "A=1\n")
+    assert cloned("trust").code == exits.OK
+    assert not is_refused_after(cloned)
+    values.write_text("A=2\n")
+    assert is_refused(cloned, "tools")
+
+
+@pytest.mark.parametrize("special", ["/dev/zero", "large"])
+def test_a_file_of_variables_without_an_end_is_not_read(cloned: CommandLine, special: str):
+    if special == "large":
+        cloned.write("large", "A=1\n" * 500_000)
+    write(cloned, "codecall.toml", f'env_file = "{special}"\n')
+    assert cloned("trust").code == exits.OK
+    assert "is no file of at most 1048576 bytes" in cloned("tools").err
+
+
 def is_refused_after(cli: CommandLine) -> bool:
     """The same, whether or not something was started before."""
     code = cli("tools", "--no-cache", "--json").json.get("error", {}).get("code")

@@ -35,8 +35,9 @@ MAX_GENERATED = 4
 MAX_CODE = 4_000
 """Characters of a generated example. A tool whose required input alone is longer gets none."""
 
-_MAX_PAGES = 10
-"""Pages that a paging example reads: the bound of its loop, since not every preset allows `while`."""
+_MAX_PAGES = 50
+"""Pages that a paging example reads: the bound of its loop, since not every preset allows `while`. With more the script
+fails: what it has read so far would pass for everything."""
 
 _LINE_CHARS = 90
 """Characters of a line: a longer object is written on several lines, which are filled up to it."""
@@ -97,6 +98,8 @@ class _ToolHints:
             wanted += list(self.input.properties)[:2]
         self.arguments = Sampler().object(self.input, wanted)
         self.list = find_list(self.output)
+        self.paging = find_paging(self.input, self.output)
+        self.is_paged = self.size is not None or self.paging is not None
 
     def call(self, *, options: str = "", **expressions: str) -> str:
         """Writes `callTool(…)` with the plain arguments, some of them replaced by expressions."""
@@ -153,13 +156,13 @@ def _general_examples(tool: _ToolHints) -> Iterator[Example]:
 
 
 def _list_examples(tool: _ToolHints) -> Iterator[Example]:
-    yield _plain_call(tool, "List, in one call")
+    yield _plain_call(tool, "List one page" if tool.is_paged else "List, in one call")
     yield from _paging_examples(tool)
     yield from _summary_examples(tool)
 
 
 def _search_examples(tool: _ToolHints) -> Iterator[Example]:
-    yield _plain_call(tool, "Search, in one call")
+    yield _plain_call(tool, "Search, one page" if tool.is_paged else "Search, in one call")
     yield from _summary_examples(tool)
     if tool.query is not None:
         yield Example(
@@ -175,19 +178,22 @@ def _search_examples(tool: _ToolHints) -> Iterator[Example]:
 
 
 def _paging_examples(tool: _ToolHints) -> Iterator[Example]:
-    """An example that reads all pages, one after the other, in a bounded loop."""
-    plan = find_paging(tool.input, tool.output)
+    """An example that reads all pages, one after the other, in a bounded loop.
+
+    It goes on to a page without items: a tool may give fewer than it is asked for before the last one, whatever maximum
+    it states.
+    """
+    plan = tool.paging
     if plan is None or tool.list is None:
         return
-    size, is_sure = (1, True) if tool.size is None else page_size(tool.input, tool.size)
-    arguments = {} if tool.size is None else {tool.size: str(size)}
-    last = f"  if (items.length < {size}) break;" if is_sure and size > 1 else "  if (items.length === 0) break;"
+    arguments = {} if tool.size is None else {tool.size: str(page_size(tool.input, tool.size))}
+    last = "  if (items.length === 0) return found;"
     keep = [f"  const items = {tool.list.expression};", "  found.push(...items);"]
     if plan.style == "cursor":
         arguments[plan.parameter] = "cursor"
         start = ["const found = [];", "let cursor;"]
         loop = f"for (let page = 0; page < {_MAX_PAGES}; page++) {{"
-        end = [f"  cursor = {plan.next_cursor};", "  if (!cursor) break;"]
+        end = [f"  cursor = {plan.next_cursor};", "  if (!cursor) return found;"]
     elif plan.style == "offset":
         arguments[plan.parameter] = "found.length"
         start = ["const found = [];"]
@@ -199,7 +205,8 @@ def _paging_examples(tool: _ToolHints) -> Iterator[Example]:
         loop = f"for (let page = {plan.first}; page < {plan.first + _MAX_PAGES}; page++) {{"
         end = [last]
     call = f"  const result = await {_indented(tool.call_with(arguments))};"
-    yield Example(f"Read up to {_MAX_PAGES} pages", _script(*start, loop, call, *keep, *end, "}", "return found;"))
+    more = f'throw new Error("There are more than {_MAX_PAGES} pages");'
+    yield Example("Read all pages", _script(*start, loop, call, *keep, *end, "}", more))
 
 
 def _summary_examples(tool: _ToolHints) -> Iterator[Example]:

@@ -102,18 +102,14 @@ def page_size_parameter(schema: SchemaNode) -> str | None:
     return _named(schema, _SIZES, {"integer", "number"})
 
 
-def page_size(schema: SchemaNode, parameter: str) -> tuple[int, bool]:
-    """Returns the number of items per page to ask for, and whether a page with fewer is the last one.
-
-    Only a tool that states the maximum gives as many as it is asked for: another may cap its pages. That one is asked
-    for its default, where it has one.
-    """
+def page_size(schema: SchemaNode, parameter: str) -> int:
+    """Returns the number of items per page to ask for: the most that the tool states, else its default."""
     limits = schema.properties[parameter]
     most, least, default = limits.number("maximum"), limits.number("minimum"), limits.body.get("default")
     size = FULL_PAGE if most is None else min(FULL_PAGE, int(most))
     if most is None and isinstance(default, int) and not isinstance(default, bool):
         size = default
-    return max(1, size if least is None else max(size, int(least))), most is not None
+    return max(1, size if least is None else max(size, int(least)))
 
 
 def find_paging(schema: SchemaNode, output: SchemaNode | None) -> Paging | None:

@@ -13,11 +13,13 @@ Errors name the variable and the server, never a value.
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from codecall.errors import OptionsError
 from codecall.gateway.config.mcp_clients import PLACEHOLDER
@@ -34,6 +36,30 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _MEANINGS = {"n": "\n", "r": "\r", "t": "\t"}
 
 
+MAX_ENV_FILE_BYTES: Final = 1024 * 1024
+"""Most bytes of an `env_file`, as many as a configuration has."""
+
+
+def env_file_path(option: str, environ: Mapping[str, str]) -> Path | None:
+    """The file that an option `env_file` names, as a start reads it; None where a variable in its path is missing."""
+    replacer = _ReferenceReplacer("", environ)
+    try:
+        return _env_file(option, replacer)
+    except OptionsError:
+        return None
+
+
+def env_file_bytes(file: Path) -> bytes | None:
+    """What is in an `env_file`; None where that is no regular file, or is too large to be read.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not file.exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return file.read_bytes() if file.is_file() and file.stat().st_size <= MAX_ENV_FILE_BYTES else None
+
+
 def read_env_file(file: Path, *, where: str) -> dict[str, str]:
     """Read the variables of a `.env` file. Values stand alone, or in quotes, which may hold several lines; `#` begins a
     comment.
@@ -42,7 +68,10 @@ def read_env_file(file: Path, *, where: str) -> dict[str, str]:
         OptionsError: it cannot be read, or a line is something else. `where` is the option that names the file.
     """
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        content = env_file_bytes(file)
+        if content is None:
+            raise OptionsError(f"{where}: {file} is no file of at most {MAX_ENV_FILE_BYTES} bytes")
+        text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig").read()
     except OSError as failure:
         raise OptionsError(f"{where}: {file} cannot be read: {failure.strerror}") from None
     except UnicodeDecodeError:
@@ -203,11 +232,16 @@ def resolve_server(server: Server, *, name: str, environ: Mapping[str, str] | No
     return server.model_copy(update=changes)
 
 
+def _env_file(option: str, replacer: _ReferenceReplacer) -> Path:
+    file = Path(_expand_home(replacer.text(option, "env_file")))
+    replacer.finish()
+    return file
+
+
 def _resolve_program(server: StdioServer, replacer: _ReferenceReplacer) -> dict[str, object]:
     file_variables: dict[str, str] = {}
     if server.env_file is not None:
-        file = Path(_expand_home(replacer.text(server.env_file, "env_file")))
-        replacer.finish()
+        file = _env_file(server.env_file, replacer)
         file_variables = read_env_file(file, where=f"{replacer.where}.env_file")
     for key, value in (*file_variables.items(), *server.env.items()):
         if value == PLACEHOLDER:

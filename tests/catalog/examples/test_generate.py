@@ -114,7 +114,7 @@ def test_list_is_called_paged_and_cut_down_with_the_fields_of_its_output() -> No
 
     assert plain == 'const result = await callTool("users:list", { limit: 20 });\nreturn result;'
     assert "limit: 50, offset: found.length" in pages
-    assert "items.length < 50" in pages
+    assert "if (items.length === 0) return found;" in pages
     assert 'result.users\n  .filter((item) => item.role === "admin")' in digest
     assert "({ id: item.id, name: item.name, bio: item.bio })" in digest
 
@@ -126,7 +126,7 @@ def test_pages_without_a_stated_maximum_have_the_default_size_and_end_with_an_em
 
     assert "limit: 100, offset: found.length" in plain
     assert "limit: 25, offset: found.length" in pages
-    assert all("if (items.length === 0) break;" in code for code in (plain, pages))
+    assert all("if (items.length === 0) return found;" in code for code in (plain, pages))
 
 
 def test_get_is_made_safe_and_parallel() -> None:
