@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, cast
 
 import mcp_types
 from fastmcp import Client, Context, FastMCP
@@ -23,6 +23,7 @@ from codecall.gateway.tools.filter import ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.errors import ServerUnavailableError
 from codecall.gateway.upstream.listing import Listing
+from codecall.gateway.upstream.messages import shorten
 from codecall.jsonio import incremental
 from codecall.jsonio.check import MAX_DEPTH
 from codecall.options import (
@@ -61,6 +62,10 @@ if TYPE_CHECKING:
     )
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+MAX_ERROR_CHARS: Final = 4_096
+"""Characters of a server's error text. FastMCP logs it in the agent's own process, and Rich, its default handler, takes
+tens of seconds of the event loop for a word of 50,000 letters."""
 
 Kind = Literal["tool", "resource", "template", "prompt"]
 
@@ -466,8 +471,10 @@ class ConnectedUpstream:
             )
         except (MCPError, RuntimeError) as failure:
             raise ServerUnavailableError(
-                f"{self._title} could not be listed: {failure}", tool_name=self.name, hint="Look at its server."
-            ) from failure
+                f"{self._title} could not be listed: {shorten(str(failure), MAX_ERROR_CHARS)}",
+                tool_name=self.name,
+                hint="Look at its server.",
+            ) from None
 
     def on_changed(self, callback: Callable[[str], None]) -> None:
         """Ignore the callback: notifications belong to the owner of the client."""
@@ -480,8 +487,15 @@ class _ConnectedCall:
         self.session = session
 
     async def run(self, send: Callable[[mcp_types.InputResponses | None, str | None], Awaitable[T]]) -> T:
-        """Make a request; questions to a person are not answered."""
-        return await send(None, None)
+        """Make a request; questions to a person are not answered.
+
+        Raises:
+            MCPError: the server answers with an error, whose text is cut if it is long.
+        """
+        try:
+            return await send(None, None)
+        except MCPError as failure:
+            raise MCPError(failure.code, shorten(failure.message, MAX_ERROR_CHARS), failure.data) from None
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Do nothing: an agent gets the result of a script as a whole."""

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
+from fastmcp.server.middleware import Middleware
 from fastmcp.utilities.types import Audio, Image
+from mcp import MCPError
 
 from codecall.client import AZURE_DESCRIPTION_LIMIT, CodeCallClient
 from codecall.errors import CodeCallError, OptionsError
@@ -125,6 +127,23 @@ async def test_what_failed_is_an_answer_and_its_value_an_error():
 
 
 LARGE = "return { rows: Array.from({ length: 30_000 }, (_, id) => ({ id, name: `é ${id}` })), deep: [[[[1]]]] };"
+
+
+async def test_long_errors_of_a_server_are_cut_before_they_are_logged(caplog: pytest.LogCaptureFixture):
+    """FastMCP logs them with Rich by default, which takes time by the square of the length of a word."""
+
+    class Refusing(Middleware):
+        async def on_call_tool(self, context: Any, call_next: Any) -> Any:
+            raise MCPError(-5, "x" * 50_000)
+
+    server = shop()
+    server.add_middleware(Refusing())
+    async with CodeCallClient({"shop": Client(server)}) as codecall:
+        answer = await codecall.execute("return await shop.orders({ customer: 1 })")
+    assert len(answer["error"]["message"]) < 5_000
+    cut = [record for record in caplog.records if record.exc_info and "truncated" in str(record.exc_info[1])]
+    assert cut
+    assert max(len(str(record.exc_info[1])) for record in cut if record.exc_info) < 5_000
 
 
 async def test_a_large_result_is_read_whole():

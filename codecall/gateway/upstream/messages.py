@@ -125,8 +125,13 @@ def message_cost(data: bytes) -> int:
 
 def shorten_error(error: JSONRPCError) -> None:
     """Cut the text of an error that is too long, and say so there."""
-    if (left_out := len(error.error.message) - MAX_ERROR_CHARS) > 0:
-        error.error.message = f"{error.error.message[:MAX_ERROR_CHARS]}…[truncated {left_out} characters]"
+    error.error.message = shorten(error.error.message, MAX_ERROR_CHARS)
+
+
+def shorten(text: str, limit: int) -> str:
+    """The text of an error, cut after `limit` characters with a mark that says how many are left out."""
+    left_out = len(text) - limit
+    return f"{text[:limit]}…[truncated {left_out} characters]" if left_out > 0 else text
 
 
 def replace_lone_surrogates(data: bytes) -> bytes:
