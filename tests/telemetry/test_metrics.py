@@ -55,16 +55,22 @@ async def test_tokens_of_definitions(listener: Listener) -> None:
 
 
 @pytest.mark.parametrize(
-    ("preset", "script", "ending"),
+    ("preset", "script", "endings"),
     [
-        ("locked_down", "return 1", "recycled"),
-        ("secure", "const a = []; for (let i = 0; i < 5000; i++) a.push('x'.repeat(100000) + i)", "killed"),
+        ("locked_down", "return 1", ["recycled"]),
+        # Such a worker ends by itself, too: which comes first is a matter of time.
+        (
+            "secure",
+            "const a = []; for (let i = 0; i < 5000; i++) a.push('x'.repeat(100000) + i)",
+            ["killed", "died"],
+        ),
     ],
 )
-async def test_how_workers_end(listener: Listener, preset: str, script: str, ending: str) -> None:
+async def test_how_workers_end(listener: Listener, preset: str, script: str, endings: list[str]) -> None:
     async with Client(serve(vm={"preset": preset})) as client:
         await execute(client, script)
-        assert listener.value("codecall.worker.ended", codecall__worker__ending=ending) == 1
+        ended = [listener.value("codecall.worker.ended", codecall__worker__ending=ending) for ending in endings]
+        assert sum(ended) == 1
         assert listener.value("codecall.worker.ended") == 1
         left = listener.value("codecall.worker.count")
     assert listener.value("codecall.worker.ended", codecall__worker__ending="closed") == left

@@ -38,8 +38,9 @@ until that script has ended."""
 MAX_NESTED: Final = 3
 """Levels of nesting that have a place beyond the pool's workers: as many as calls may be nested."""
 
-_holding: Final[ContextVar[tuple[WorkerPool, ...]]] = ContextVar("codecall_holding", default=())
-"""The pools of the workers that wait for what this task does."""
+_holding: Final[ContextVar[tuple[object, ...]]] = ContextVar("codecall_holding", default=())
+"""The keys of the pools whose workers wait for what this task does. Not the pools: what is scheduled meanwhile keeps a
+copy of the context, and would keep them."""
 
 
 WorkerExitReason = Literal["recycled", "killed", "died", "replaced", "closed"]
@@ -70,6 +71,8 @@ class WorkerPool:
         self._queue = FairQueue(options.max_queue)
         self._reserved = 0
         """Places of workers that are about to be spawned."""
+        self._key = object()
+        """Stands for the pool in `_holding`."""
         self._levels: set[int] = set()
         """The levels of nesting whose place beyond the others is taken."""
         self._beyond: dict[WorkerProcess, int] = {}
@@ -147,10 +150,10 @@ class WorkerPool:
             QueueFullError, QueueTimeoutError, WorkerPoolDisposedError, WorkerStartupError
         """
         outer = _holding.get()
-        worker = await self._acquire(request._replace(level=outer.count(self)))
+        worker = await self._acquire(request._replace(level=outer.count(self._key)))
         is_new, worker.owner = worker.owner is None, request.owner
         clean = False
-        _holding.set((*outer, self))
+        _holding.set((*outer, self._key))
         try:
             await self.spawner.wait_ready(worker)
             if is_new:
