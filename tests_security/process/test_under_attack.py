@@ -209,8 +209,9 @@ async def test_clients_that_go_away_at_any_moment(enclave: Enclave):
         ends["gone"] += scope.cancelled_caught
 
     async with anyio.create_task_group() as group:
-        for script in stream(150, SEED + 2, bombs_in_100=3):
-            group.start_soon(client, script, draw.uniform(0.0, 3.0))
+        for number, script in enumerate(stream(150, SEED + 2, bombs_in_100=3)):
+            # Some go at once: how many of the others do is decided by the machine.
+            group.start_soon(client, script, draw.uniform(0.0, 3.0) if number % 10 else 0.0)
     print(f"clients that went away: {dict(ends)}")
     assert complaints == []
     assert ends["gone"] > 10
