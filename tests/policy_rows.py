@@ -2,33 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from codecall.sandbox.agentscript.policy import (
-    GLOBALS,
-    MEMBERS,
-    NEVER_NAMES,
-    NODES,
-    PREFIXES,
-    SOURCE,
-    TYPE_PLACES,
-    TYPESCRIPT,
-    VARIANTS,
-    Row,
-)
+from codecall.cli.commands.policy import TABLES
+from codecall.sandbox.agentscript.policy import Row
 
 
 def all_rows() -> tuple[Row, ...]:
     """Every row of every table."""
-    tables: tuple[Mapping[str, Row], ...] = (
-        NODES,
-        VARIANTS,
-        NEVER_NAMES,
-        PREFIXES,
-        GLOBALS,
-        MEMBERS,
-        SOURCE,
-        TYPESCRIPT,
-        TYPE_PLACES,
-    )
-    return tuple(row for table in tables for row in table.values())
+    return tuple(row for table in TABLES.values() for row in table.values())
