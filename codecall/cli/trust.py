@@ -8,11 +8,12 @@ included; what changes must be trusted anew. Each trusted file has a record in t
 from __future__ import annotations
 
 import os
+import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 from codecall.errors import OptionsError
 from codecall.files import check_private_file, make_private_folders, write_private_file
@@ -30,12 +31,15 @@ class TrustRecord(NamedTuple):
     """`changed`: what it configures is not what was trusted, or cannot be read."""
 
 
-_SHELLS: Final = frozenset(
-    {"sh", "bash", "dash", "ash", "zsh", "ksh", "fish", "powershell", "pwsh", "perl", "ruby", "php"}
-)
-"""Programs, beside runners, whose arguments may be code."""
-_MAX_CODE_CHARS: Final = 400
-"""Characters of such arguments that are shown."""
+_MAX_COMMAND_CHARS: Final = 400
+"""Characters of a program's arguments that are shown."""
+
+_FLAG: Final = re.compile(r"-{1,2}([A-Za-z][\w-]*)")
+_VALUE: Final = re.compile(r"(?:(?P<name>[A-Za-z_][\w-]*)(?P<assigned>=|:\s*))?(?P<value>[\w.~+/@%][\w.~+/@%-]{3,}=*)")
+"""A word that may be a secret, perhaps after its name. None has a space or a character with a meaning for a shell, so
+that no code hides behind the mark of a secret."""
+_PLAIN_WORD: Final = re.compile(r"[\w@%+=:,./…-]+")
+_URL_USER: Final = re.compile(r"(?<=://)[\w.~%:+-]+(?=@)")
 
 
 def require_trust(file: Path, configuration: Configuration) -> None:
@@ -98,28 +102,57 @@ def trust_records() -> Iterator[TrustRecord]:
 
 
 def describe_started(options: GatewayOptions) -> str:
-    """The servers of a configuration in one line, without secrets."""
+    """The servers of a configuration in one line, and the files that records go to; without secrets."""
     servers = options.servers.items()
-    return "; ".join(f"{name}: {_describe_server(server)}" for name, server in servers) or "no servers"
+    started = "; ".join(f"{name}: {_describe_server(server)}" for name, server in servers) or "no servers"
+    files = _record_files(options)
+    return f"{started}; writes records to {', '.join(files)}" if files else started
+
+
+def _record_files(options: GatewayOptions) -> list[str]:
+    audit = options.codecall.get("audit")
+    sinks = cast("Mapping[str, object]", audit).get("sinks") if isinstance(audit, Mapping) else None
+    listed = cast("Sequence[object]", sinks) if isinstance(sinks, list | tuple) else ()
+    files = [cast("Mapping[str, object]", sink).get("file") if isinstance(sink, Mapping) else sink for sink in listed]
+    return [_one_line(file) for file in files if isinstance(file, str)]
 
 
 def _describe_server(server: AnyServer) -> str:
-    """A server without secrets; with the arguments of a shell or an interpreter where these may be code, cut if they
-    are long."""
-    from codecall.audit.values import redact_script
-    from codecall.gateway.config.names import describe_server, is_runner, looks_secret, program_stem
+    """A server without secrets: of a program its arguments, cut if they are long, since they may be code, and the names
+    of its environment variables, since some load code."""
+    from codecall.gateway.config.names import describe_server
     from codecall.gateway.config.options import StdioServer
 
-    described = describe_server(server)
-    if not isinstance(server, StdioServer) or not server.args or described != server.command:
-        return described
-    stem = program_stem(server.command)
-    if stem not in _SHELLS and not is_runner(stem):
-        return described
-    text = shlex.join(server.args).replace("\r", "\\r").replace("\n", "\\n")
-    text = redact_script(" ".join("…" if looks_secret(word) else word for word in text.split(" ")))
-    rest = len(text) - _MAX_CODE_CHARS
-    return f"{described} {text[:_MAX_CODE_CHARS]}{f'… and {rest} characters more' if rest > 0 else ''}"
+    if not isinstance(server, StdioServer):
+        return describe_server(server)
+    text = _one_line(" ".join(_without_secrets([server.command, *server.args])))
+    rest = len(text) - len(server.command) - _MAX_COMMAND_CHARS
+    shown = f"{text[:-rest]}… and {rest} characters more" if rest > 0 else text
+    return " ".join([*(f"{_one_line(name)}=…" for name in server.env), shown])
+
+
+def _without_secrets(words: Iterable[str]) -> Iterator[str]:
+    """The words of a command line, quoted, with a mark in the place of each value that looks like a secret, or is named
+    like one."""
+    from codecall.gateway.config.secret_detection import is_secret_setting
+
+    flag = ""
+
+    def masked(match: re.Match[str]) -> str:
+        secret = is_secret_setting(match["name"] or "argument", match["value"])
+        return f"{match['name'] or ''}{match['assigned'] or ''}…" if secret else match[0]
+
+    for word in words:
+        if flag and is_secret_setting(flag, "any"):
+            yield "…"
+        else:
+            masked_word = _VALUE.sub(masked, _URL_USER.sub("…", word))
+            yield masked_word if _PLAIN_WORD.fullmatch(masked_word) else shlex.quote(masked_word)
+        flag = parts[1] if (parts := _FLAG.fullmatch(word)) else ""
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\r", "\\r").replace("\n", "\\n")
 
 
 def _folder() -> Path:

@@ -22,7 +22,7 @@ from codecall.gateway.tools.access import AccessRules
 from codecall.gateway.tools.filter import ReservedNames
 from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.errors import ServerUnavailableError
-from codecall.gateway.upstream.listing import Listing
+from codecall.gateway.upstream.listing import Listing, read_listing
 from codecall.gateway.upstream.messages import shorten
 from codecall.jsonio import incremental
 from codecall.jsonio.check import MAX_DEPTH
@@ -457,18 +457,10 @@ class ConnectedUpstream:
         """List what the server has now. A kind that the server does not support is empty.
 
         Raises:
-            ServerUnavailableError: the server cannot be asked.
+            ServerUnavailableError: the server cannot be asked, or lists more than is allowed.
         """
-        client = self._client
         try:
-            return Listing(
-                tools=tuple(await client.list_tools()),
-                resources=tuple(await _list_if_supported(client.list_resources)),
-                templates=tuple(await _list_if_supported(client.list_resource_templates)),
-                prompts=tuple(await _list_if_supported(client.list_prompts)),
-                server_info=self.server_info,
-                instructions=client.session.instructions,
-            )
+            return await read_listing(self._client.session, self.name or "client")
         except (MCPError, RuntimeError) as failure:
             raise ServerUnavailableError(
                 f"{self._title} could not be listed: {shorten(str(failure), MAX_ERROR_CHARS)}",
@@ -499,12 +491,3 @@ class _ConnectedCall:
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Do nothing: an agent gets the result of a script as a whole."""
-
-
-async def _list_if_supported(request: Callable[[], Awaitable[list[T]]]) -> list[T]:
-    try:
-        return await request()
-    except MCPError as failure:
-        if failure.error.code == mcp_types.METHOD_NOT_FOUND:
-            return []
-        raise

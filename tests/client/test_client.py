@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from fastmcp import Client, FastMCP
+from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import ToolError
 from fastmcp.server.middleware import Middleware
 from fastmcp.utilities.types import Audio, Image
@@ -144,6 +146,15 @@ async def test_long_errors_of_a_server_are_cut_before_they_are_logged(caplog: py
     cut = [record for record in caplog.records if record.exc_info and "truncated" in str(record.exc_info[1])]
     assert cut
     assert max(len(str(record.exc_info[1])) for record in cut if record.exc_info) < 5_000
+
+
+async def test_a_server_that_lists_without_an_end_is_refused():
+    """Every page names a next one. Its pages are counted, as those of a server behind the gateway."""
+    program = Path(__file__).parent.parent / "gateway" / "servers" / "plain.py"
+    endless = Client(StdioTransport(sys.executable, [str(program), "endless"]))
+    with pytest.raises(CodeCallError, match="'endless' lists more than"):
+        async with CodeCallClient({"endless": endless}):
+            pass
 
 
 async def test_a_large_result_is_read_whole():
