@@ -223,6 +223,8 @@ class IndexedDocument(NamedTuple):
     """The app it belongs to; empty: none."""
     about: frozenset[str] = frozenset()
     """The stemmed words of what its server says of itself."""
+    chars: int = 0
+    """Characters that were read."""
 
 
 _Parameter = tuple[str, Mapping[str, object]]
@@ -230,7 +232,10 @@ _Parameter = tuple[str, Mapping[str, object]]
 
 
 def document_from_entry(
-    entry: CatalogEntry, fields: FieldWeights = DEFAULT_FIELD_WEIGHTS, common: frozenset[str] = frozenset()
+    entry: CatalogEntry,
+    fields: FieldWeights = DEFAULT_FIELD_WEIGHTS,
+    common: frozenset[str] = frozenset(),
+    max_chars: int = MAX_TEXT_CHARS,
 ) -> IndexedDocument:
     """Makes the document of an entry. Takes some 0.2 ms: do many in a thread.
 
@@ -239,15 +244,17 @@ def document_from_entry(
         fields: How much words count.
         common: Words that a name may be written of without anything between them (`getchannelinfo`), beside those of
             the entry's own description.
+        max_chars: How many characters are read, the name's beside those of the other texts.
     """
     words: Counter[str] = Counter()
-    described = name_words(entry.description)
-    parts = name_parts(entry.name)
+    described = name_words(entry.description[:max_chars])
+    entry_name = entry.name[:max_chars]
+    parts = name_parts(entry_name)
     unknown = [part for part in parts if len(part) >= MIN_COMPOUND_CHARS and part not in common]
     known = common.union(described) if unknown else common
     joined = [inner for part in unknown for inner in split_compound(part, known)]
-    _add_words(words, [*terms(entry.name, stop=NO_STOP_WORDS), *map(stem, joined)], fields.name)
-    remaining = MAX_TEXT_CHARS
+    _add_words(words, [*terms(entry_name, stop=NO_STOP_WORDS), *map(stem, joined)], fields.name)
+    remaining = max_chars
     for text, weight in _texts(entry, fields):
         _add_words(words, terms(text[:remaining]), weight)
         remaining -= len(text) + TEXT_OVERHEAD
@@ -256,10 +263,11 @@ def document_from_entry(
     app = name_parts(entry.app_id)
     own = parts[len(app) :] if parts[: len(app)] == app else parts
     name = frozenset(_stems([*(own or parts), *joined], NO_STOP_WORDS))
-    spelling = Counter(name_words(entry.name) * 3)
+    spelling = Counter(name_words(entry_name) * 3)
     spelling.update(name_words(entry.app_id))
     spelling.update(described)
-    return IndexedDocument(dict(words), name, spelling, entry.app_id, _stem_set(entry.about))
+    chars = len(entry_name) + max_chars - max(0, remaining)
+    return IndexedDocument(dict(words), name, spelling, entry.app_id, _stem_set(entry.about), chars)
 
 
 @lru_cache(maxsize=256)  # all tools of a server have the same

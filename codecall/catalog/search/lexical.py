@@ -47,6 +47,7 @@ from codecall.catalog.search.analysis import (
     STOP_WORDS,
     WORD,
     FieldWeights,
+    IndexedDocument,
     document_from_entry,
     family_root,
     name_words,
@@ -79,6 +80,7 @@ from codecall.catalog.search.inverted_index import (
 )
 from codecall.catalog.search.spelling import MIN_LETTERS
 from codecall.catalog.search.synonyms import COMMON_WORDS, FILLER_WORDS, replace_phrases, synonyms_by_stem, synonyms_of
+from codecall.catalog.search.text_quota import TextQuota
 from codecall.concurrency import defer_full_collections
 
 MAX_CHECKED_WORDS = 30
@@ -143,15 +145,17 @@ class LexicalRanker:
         self._synonyms = synonyms_by_stem(given)
         self._equals = synonyms_of(given)
         self._index = InvertedIndex()
+        self._quota = TextQuota()
 
     def add(self, ids: Sequence[int], entries: Sequence[CatalogEntry]) -> None:
         """Indexes entries under these ids: about 0.3 ms each. One thread at a time."""
         with defer_full_collections():
-            documents = [document_from_entry(entry, self._weights.fields, COMMON_WORDS) for entry in entries]
+            documents = [self._document(number, entry) for number, entry in zip(ids, entries, strict=True)]
             self._index.add(ids, documents, [tool_intent(entry) for entry in entries])
 
     def remove(self, ids: Collection[int]) -> None:
         """Removes entries. The same thread."""
+        self._quota.remove(ids)
         self._index.remove(ids)
 
     def scores(self, view: Ints, query: str) -> Floats:
@@ -176,6 +180,11 @@ class LexicalRanker:
     def rewrite(self, view: Ints, query: str) -> str:
         """Returns the query as it is searched in `view`: some phrases replaced, typing errors corrected."""
         return self._scorer(view).rewrite(query)
+
+    def _document(self, number: int, entry: CatalogEntry) -> IndexedDocument:
+        document = document_from_entry(entry, self._weights.fields, COMMON_WORDS, self._quota.max_chars(entry))
+        self._quota.add(number, entry, document.chars)
+        return document
 
     def _scorer(self, view: Ints) -> _QueryScorer:
         return _QueryScorer(self._index.snapshot, view, self._weights, self._synonyms, self._equals)
