@@ -20,6 +20,7 @@ import pytest
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.search.embedding import (
     MAX_CACHED_QUERIES,
+    QUERY_PREFIX,
     TOOLS_PER_STEP,
     EmbeddingRanker,
     embedding_ranker,
@@ -225,7 +226,9 @@ def test_queries_are_encoded_once_and_together(model: Watched):
     ranker.encode_queries(["one", "two", "one"])
     ranker.encode_queries(["two", "three"])
     ranker.scores(ALL, "three")
-    assert model.queries_seen == [["one", "two"], ["three"]]
+    # Each also behind the words that say what tools are for.
+    prefixed = [[f"{QUERY_PREFIX}{query}" for query in batch] for batch in (["one", "two"], ["three"])]
+    assert model.queries_seen == [["one", "two", *prefixed[0]], ["three", *prefixed[1]]]
 
 
 def test_few_queries_are_remembered(model: Watched):
@@ -235,7 +238,7 @@ def test_few_queries_are_remembered(model: Watched):
         ranker.scores(ALL, "first" if number == 100 else f"query {number}")
     ranker.scores(ALL, "first")
     ranker.scores(ALL, "query 0")
-    assert [query for (query,) in model.queries_seen if query in ("first", "query 0")] == [
+    assert [query for query, _ in model.queries_seen if query in ("first", "query 0")] == [
         "first",
         "query 0",
         "query 0",
