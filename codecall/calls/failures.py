@@ -229,8 +229,9 @@ class FailureTranslator:
         cause = failure.__cause__
         if isinstance(cause, MCPError):
             return self.from_mcp_error(cause, entry)
-        if isinstance(cause, (ServerUnavailableError, ServerTimeoutError)):
-            return self._error(entry, cause.message, type(cause), hint=cause.hint, retry=cause.retry_after_ms)
+        if isinstance(cause, (ServerUnavailableError, ServerTimeoutError, InputRequiredError)):
+            told, retry = cause.details, cause.retry_after_ms
+            return self._error(entry, cause.message, type(cause), details=told, hint=cause.hint, retry=retry)
         text = str(failure)
         if cause is not None and text.startswith(_PREFIXES) and text.endswith(f": {cause}"):
             # FastMCP's prefix repeats the name, and hides that the rest may be the tool's own JSON.

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, cast
@@ -14,9 +15,10 @@ import mcp_types
 from fastmcp import Client, Context, FastMCP
 from fastmcp.exceptions import ToolError
 from mcp import ClientSession, MCPError
+from mcp.client.session import ClientRequestContext
 
 from codecall.client.formats import Definitions, Envelope, definitions, instructions, parse_tool_call, tool_reply
-from codecall.errors import CodeCallError, OptionsError
+from codecall.errors import CodeCallError, InputRequiredError, OptionsError
 from codecall.gateway.config.options import AccessOptions
 from codecall.gateway.tools.access import AccessRules
 from codecall.gateway.tools.filter import ReservedNames
@@ -24,6 +26,7 @@ from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.errors import ServerUnavailableError
 from codecall.gateway.upstream.listing import Listing, read_listing
 from codecall.gateway.upstream.messages import shorten
+from codecall.gateway.upstream.relay import MAX_ROUNDS, ROUND_PAUSE_S
 from codecall.jsonio import incremental
 from codecall.jsonio.check import MAX_DEPTH
 from codecall.options import (
@@ -451,7 +454,7 @@ class ConnectedUpstream:
             raise ServerUnavailableError(
                 f"{self._title} is not connected any more", tool_name=self.name, hint="Open the clients anew."
             )
-        yield _ConnectedCall(self._client.session)
+        yield _ConnectedCall(self._client.session, self._title)
 
     async def fetch_listing(self) -> Listing:
         """List what the server has now. A kind that the server does not support is empty.
@@ -473,21 +476,71 @@ class ConnectedUpstream:
 
 
 class _ConnectedCall:
-    """The session of a connected client, for one call."""
+    """The session of a connected client, for one call.
 
-    def __init__(self, session: ClientSession) -> None:
+    Args:
+        session: the session.
+        title: the client, as messages name it.
+    """
+
+    def __init__(self, session: ClientSession, title: str) -> None:
         self.session = session
+        self._title = title
 
     async def run(self, send: Callable[[mcp_types.InputResponses | None, str | None], Awaitable[T]]) -> T:
-        """Make a request; questions to a person are not answered.
+        """Make a request. What a server of 2026-07-28 asks in its answer, the client's handlers answer; those of an
+        older server have answered in the middle of the request.
 
         Raises:
+            InputRequiredError: the client has no handler for what is asked, or is asked more than `MAX_ROUNDS` times.
             MCPError: the server answers with an error, whose text is cut if it is long.
         """
         try:
-            return await send(None, None)
+            result = await send(None, None)
+            for _ in range(MAX_ROUNDS):
+                if not isinstance(result, mcp_types.InputRequiredResult):
+                    return result
+                questions = result.input_requests or {}
+                answers = {key: await self._answer(key, question, questions) for key, question in questions.items()}
+                if not answers:
+                    await asyncio.sleep(ROUND_PAUSE_S)
+                result = await send(answers or None, result.request_state)
         except MCPError as failure:
             raise MCPError(failure.code, shorten(failure.message, MAX_ERROR_CHARS), failure.data) from None
+        if isinstance(result, mcp_types.InputRequiredResult):
+            raise self._unanswered(f"has asked {MAX_ROUNDS} times and does not answer", result.input_requests or {})
+        return result
+
+    async def _answer(
+        self, key: str, question: mcp_types.InputRequest, questions: mcp_types.InputRequests
+    ) -> mcp_types.InputResponse:
+        """What the client's handler answers.
+
+        Raises:
+            InputRequiredError: there is none, or it fails.
+        """
+        meta = question.params.meta if question.params else None
+        context = ClientRequestContext(session=self.session, request_id=key, meta=meta)
+        answer = await self.session.dispatch_input_request(context, question)
+        if isinstance(answer, mcp_types.ErrorData):
+            reason = shorten(answer.message, MAX_ERROR_CHARS)
+            raise self._unanswered(f"asks a question that nobody here answers ({reason})", questions)
+        return answer
+
+    def _unanswered(self, what: str, questions: mcp_types.InputRequests) -> InputRequiredError:
+        requests = [
+            {"name": name, "kind": question.method, "message": question.params.message}
+            if isinstance(question, mcp_types.ElicitRequest)
+            else {"name": name, "kind": question.method}
+            for name, question in islice(questions.items(), MAX_ROUNDS)
+        ]
+        return InputRequiredError(
+            f"The server of {self._title.replace('The', 'the', 1)} {what}",
+            tool_name=self._title,
+            details={"requests": requests} if requests else None,
+            hint="Give what it asks for as input, if the tool takes it, or tell the person. Whoever writes the agent "
+            "can give the client a handler for it: `elicitation_handler`, for a question to a person.",
+        )
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Do nothing: an agent gets the result of a script as a whole."""

@@ -31,6 +31,8 @@ MAX_FILES: Final = 1_000
 """Files of one folder."""
 MAX_DEFINITIONS: Final = 1_000
 """Definitions that are read together."""
+MAX_NEAR: Final = 3
+"""Near names of one that is wrong."""
 SERVER_KIND: Final = "VirtualMCPServer"
 DEFINITION_KIND: Final = "VirtualMCPCompositeToolDefinition"
 
@@ -63,6 +65,19 @@ class ReadDefinitions(NamedTuple):
     def scripts(self) -> tuple[ScriptDefinition, ...]:
         """Those of `tools` that are scripts."""
         return tuple(tool for tool in self.tools if isinstance(tool, ScriptDefinition))
+
+    def near_names(self, name: str) -> list[str]:
+        """Up to `MAX_NEAR` names that may be meant by one that is none: those that are alike, else those that have it
+        in them. The names of definitions with findings are among them."""
+        known = {_folded(each): each for each in (*self.invalid, *(tool.name for tool in self.tools))}
+        word = _folded(name)
+        near = nearest(word, known, limit=MAX_NEAR) or [each for each in known if word and word in each]
+        return [known[each] for each in near[:MAX_NEAR]]
+
+
+def _folded(name: str) -> str:
+    """A name as it is compared with another: whatever its letters' case, and what joins its words."""
+    return name[:100].casefold().replace("-", "_")
 
 
 @dataclass(frozen=True, slots=True)

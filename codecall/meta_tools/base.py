@@ -116,6 +116,8 @@ class Arguments(BaseModel):
     means the same in another form is converted when it has been refused (`argument_conversions`)."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel, defer_build=True)
+    OTHER_NAMES: ClassVar[Mapping[str, str]] = {}
+    """What another meta-tool calls an argument that this one has too, and its name here."""
 
 
 def _well_formed(value: object) -> object:
@@ -164,24 +166,25 @@ def _in_json_words(message: str) -> str:
     return f"Array{message.removeprefix('List')}" if message.startswith("List should") else message
 
 
-def _explain(model: type[BaseModel], failure: PydanticValidationError) -> str:
+def _explain(model: type[Arguments], failure: PydanticValidationError) -> str:
     lines: list[str] = []
     items = failure.errors(include_url=False, include_context=False, include_input=False)
     missing = [str(item["loc"][0]) for item in items if item["type"] == "missing" and len(item["loc"]) == 1]
     unknown = [str(item["loc"][0]) for item in items if item["type"] == "extra_forbidden" and len(item["loc"]) == 1]
-    # With one of each there is nothing else that it can mean.
-    suggestion = missing[0] if len(missing) == len(unknown) == 1 else None
+    meant = {name: model.OTHER_NAMES[name] for name in unknown if name in model.OTHER_NAMES}
+    if not meant and len(missing) == len(unknown) == 1:  # there is nothing else that it can mean
+        meant = {unknown[0]: missing[0]}
     for item in items:
         # An argument is what it is called; only below it are there unions, whose tags no caller has written.
         path = ".".join([str(item["loc"][0]), *(str(part) for part in item["loc"][1:] if part not in UNION_TAGS)])
         if item["type"] == "extra_forbidden":
-            hint = f"; did you mean {suggestion}?" if suggestion and [path] == unknown else ""
+            hint = f"; did you mean {meant[path]}?" if path in meant else ""
             lines.append(f"{path}: unknown argument{hint}")
-        elif path != suggestion:
+        elif item["type"] != "missing" or path not in meant.values():
             problem = _JSON_TYPES.get(item["type"]) or _in_json_words(item["msg"])
             lines.append(f"{path}: {problem}")
     text = "; ".join(lines[:10]) + (f"; and {len(lines) - 10} more" if len(lines) > 10 else "")
-    if unknown and suggestion is None:
+    if len(meant) < len(unknown):
         text += f"; known: {', '.join(field.alias or name for name, field in model.model_fields.items())}"
     return text
 
@@ -206,18 +209,13 @@ def with_warnings(result: ToolResult, warnings: Sequence[str]) -> ToolResult:
     """An answer of `tool_result` with these warnings before its own; one of text alone with them behind it."""
     body = result.structured_content
     if body is None:
-        return _with_lines(result, warnings)
+        first = result.content[0] if result.content else None
+        if isinstance(first, TextContent):
+            lines = [first.text, *(f"# {warning}" for warning in warnings)]
+            result.content[0] = TextContent(type="text", text="\n".join(lines))
+        return result
     body = {**body, "warnings": [*warnings, *body.get("warnings", ())]}
     return tool_result(body, blocks=result.content[1:], is_error=result.is_error)
-
-
-def _with_lines(result: ToolResult, warnings: Sequence[str]) -> ToolResult:
-    """An answer whose first block is text, with warnings behind it."""
-    first = result.content[0] if result.content else None
-    if isinstance(first, TextContent):
-        lines = [first.text, *(f"# {warning}" for warning in warnings)]
-        result.content[0] = TextContent(type="text", text="\n".join(lines))
-    return result
 
 
 def tool_result_from_catalog(body: JsonObject) -> ToolResult:

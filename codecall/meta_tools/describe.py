@@ -66,6 +66,8 @@ def _unique(names: list[str]) -> list[str]:
 class DescribeArguments(Arguments):
     """Arguments of `codecall:describe`."""
 
+    OTHER_NAMES = {"detail": "format"}  # noqa: RUF012 - a ClassVar of the base
+
     tool_names: Annotated[
         list[Annotated[str, Field(max_length=MAX_URI_CHARS), WELL_FORMED]],
         Field(min_length=1, max_length=MAX_NAMES),

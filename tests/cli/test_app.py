@@ -197,6 +197,15 @@ def test_serve_without_words(cli: CommandLine, loaded_python: LoadedPython):
     assert (bare.returncode, bare.stdout) == (0, "")
 
 
+@pytest.mark.parametrize("module", ["codecall", "codecall.cli"])
+def test_the_package_is_the_command(module: str):
+    ran = subprocess.run(
+        [sys.executable, "-m", module, "presets", "--nonsense"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (exits.exit_for("USAGE"), "")
+    assert ran.stderr.startswith("error: USAGE: Unknown option: --nonsense")
+
+
 @pytest.mark.parametrize("words", [("tools", "--config", "codecall.toml"), ("serve", "--config", "codecall.toml")])
 def test_settings_of_the_folder_do_not_count(cli: CommandLine, words: tuple[str, ...]):
     # With any setting of FastMCP's read from there, importing it fails.

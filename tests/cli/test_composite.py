@@ -165,6 +165,26 @@ def test_what_cannot_be_run(configured: CommandLine, words: tuple[str, ...], cod
     assert message in result.err
 
 
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("quarter", "Did you mean quarterly_sales_report?"),
+        ("Quarterly-Sales-Report", "Did you mean quarterly_sales_report?"),
+        ("weekly_sale", "Did you mean weekly_sales or weekly_sums?"),
+        ("brokn", "Did you mean broken?"),  # which then says what is wrong with it
+        ("", "`codecall composite list` shows"),
+        ("zzz", "`codecall composite list` shows"),
+    ],
+)
+def test_near_names_of_composite_tools(cli: CommandLine, word: str, hint: str):
+    for name in ("quarterly_sales_report", "weekly_sales", "weekly_sums"):
+        cli.write(f"workflows/{name}.yaml", FLOW.replace("twice", name))
+    cli.write("workflows/broken.yaml", FLOW.replace("twice", "broken").replace("tool:", "toool:"))
+    cli.write("codecall.toml", '[composite_tools]\npaths = ["workflows"]\n')
+    result = cli("composite", "run", word, "--config", "codecall.toml", "--json")
+    assert result.json["error"]["hint"].startswith(hint)
+
+
 def test_a_dry_run_shows_the_order(configured: CommandLine):
     result = configured("composite", "run", "twice", "--param", "n=21", "--dry-run")
     assert result.out.splitlines() == [

@@ -87,6 +87,51 @@ def test_headers_of_a_server_are_added_and_secrets_of_them_are_not(cli: CommandL
     assert TOKEN not in ran.out + ran.err + (cli.folder / "codecall.toml").read_text()
 
 
+def test_a_rest_api_is_added_by_its_document(cli: CommandLine) -> None:
+    document = cli.write("docs/pets.yaml", "openapi: 3.1.0\n")
+    url = "https://shop.example.com/openapi.json"
+    more = ("--base-url", "https://shop.example.com/v2", "--header", f"X-Api-Key={TOKEN}")
+    assert cli("add", "pets", "--openapi", "docs/pets.yaml").code == exits.OK
+    ran = cli("add", "shop", "--openapi", url, *more)
+    assert ran.code == exits.OK, ran.err
+    assert servers(cli.folder) == {
+        "pets": {"openapi": str(document)},
+        "shop": {
+            "openapi": url,
+            "base_url": "https://shop.example.com/v2",
+            "headers": {"X-Api-Key": "${SHOP_X_API_KEY}"},
+        },
+    }
+    assert "SHOP_X_API_KEY" in ran.err
+    assert TOKEN not in ran.out + ran.err + (cli.folder / "codecall.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("https://x.example/openapi.json",), "Give it with --openapi"),
+        (("https://x.example/v1/swagger.json?v=2",), "Give it with --openapi"),
+        (("https://x.example/shop-openapi.YAML",), "Give it with --openapi"),
+        (("openapi.json",), "--openapi"),
+        ((), "codecall add api --openapi PATH_OR_URL"),
+        (("--openapi", "nowhere.json"), "nowhere.json is no file"),
+        (("--openapi", "https://x.example/a.json", "--env", "A=b"), "has no environment"),
+        (("https://x.example/mcp", "--openapi", "https://x.example/a.json"), "is left over"),
+        (("https://x.example/mcp", "--base-url", "https://x.example"), "--base-url belongs to --openapi"),
+    ],
+)
+def test_a_rest_api_is_not_taken_for_an_mcp_server(cli: CommandLine, words: tuple[str, ...], said: str) -> None:
+    ran = cli("add", "api", *words, "--json")
+    assert ran.code == exits.exit_for("USAGE")
+    assert said in f"{ran.json['error']['message']} {ran.json['error'].get('hint')}"
+    assert not (cli.folder / "codecall.toml").exists()
+
+
+def test_an_mcp_server_may_be_called_after_openapi(cli: CommandLine) -> None:
+    assert cli("add", "api", "https://openapi.json.example.com/openapi/mcp").code == exits.OK
+    assert cli("add", "API", "--openapi", "https://x.example/a.json", "--json").json["error"]["code"] == "USAGE"
+
+
 def test_what_nobody_trusted_is_not_trusted_by_a_change(cli: CommandLine) -> None:
     cli.write("codecall.toml", '[servers.theirs]\ncommand = "x"\n')
     assert cli("add", "mine", "--config", "codecall.toml", "--", "y").code == exits.OK

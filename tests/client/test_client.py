@@ -12,12 +12,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from fastmcp import Client, FastMCP
+from fastmcp import Client, Context, FastMCP
 from fastmcp.client.transports import StdioTransport
 from fastmcp.exceptions import ToolError
 from fastmcp.server.middleware import Middleware
 from fastmcp.utilities.types import Audio, Image
 from mcp import MCPError
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult
 
 from codecall.client import AZURE_DESCRIPTION_LIMIT, CodeCallClient
 from codecall.errors import CodeCallError, OptionsError
@@ -155,6 +156,71 @@ async def test_a_server_that_lists_without_an_end_is_refused():
     with pytest.raises(CodeCallError, match="'endless' lists more than"):
         async with CodeCallClient({"endless": endless}):
             pass
+
+
+def asking(rounds: int = 1) -> FastMCP[Any]:
+    """Asks a person that many times before it answers."""
+    server = FastMCP[Any]("asking")
+
+    def questions(ctx: Context) -> InputRequiredResult | str:
+        asked = int(ctx.request_state or 0)
+        if asked == rounds:
+            return f"owned by {ctx.input_responses['who'].content['name']}" if ctx.input_responses else "owned"
+        schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+        form = ElicitRequestFormParams(message="Whose is it?", requested_schema=schema)
+        requests = {"who": ElicitRequest(params=form)} if asked % 2 == 0 else None
+        return InputRequiredResult(input_requests=requests, request_state=str(asked + 1))
+
+    @server.tool(output_schema=None)
+    def owner(ctx: Context) -> Any:
+        """Say whose it is."""
+        return questions(ctx)
+
+    @server.resource("asking://owner")
+    def owners(ctx: Context) -> Any:
+        """Say whose it is."""
+        return questions(ctx)
+
+    return server
+
+
+@pytest.mark.parametrize("read", ["callTool('shop_owner', {})", "readResource('asking://shop/owner')"])
+async def test_a_question_that_no_handler_answers_is_told_as_one(read: str):
+    async with CodeCallClient({"shop": Client(asking())}) as codecall:
+        error = (await codecall.execute(f"return await {read}"))["error"]
+    assert error["code"] == "INPUT_REQUIRED"
+    assert error["message"].startswith("The server of the client 'shop' asks a question that nobody here answers")
+    assert error["details"]["requests"] == [{"name": "who", "kind": "elicitation/create", "message": "Whose is it?"}]
+    assert "`elicitation_handler`" in error["hint"]
+    assert "not through CodeCall" not in error["hint"]
+
+
+@pytest.mark.parametrize(("rounds", "result"), [(1, "owned by Ann"), (2, "owned"), (99, None)])
+async def test_the_handler_of_a_client_answers_questions_of_its_server(rounds: int, result: str | None):
+    asked: list[str] = []
+
+    async def answer(message: str, *_: object) -> dict[str, str]:
+        asked.append(message)
+        return {"name": "Ann"}
+
+    async with CodeCallClient(Client(asking(rounds), elicitation_handler=answer)) as codecall:
+        envelope = await codecall.invoke("owner")
+    assert len(asked) == (1 if result else 5)  # every other round asks nothing
+    assert set(asked) == {"Whose is it?"}
+    if result:
+        assert envelope.value == result
+    else:
+        assert envelope["error"]["message"] == "The server of the client has asked 10 times and does not answer"
+
+
+async def test_a_handler_that_fails_is_told():
+    async def fail(*_: object) -> dict[str, str]:
+        raise ValueError("nobody is there")
+
+    async with CodeCallClient(Client(asking(), elicitation_handler=fail)) as codecall:
+        error = (await codecall.invoke("owner"))["error"]
+    assert error["code"] == "INPUT_REQUIRED"
+    assert "nobody is there" in error["message"]
 
 
 async def test_a_large_result_is_read_whole():

@@ -254,16 +254,15 @@ def _list(read: ReadDefinitions, output: Output) -> int:
 
 
 def _find(read: ReadDefinitions, name: str) -> Definition:
-    from codecall.similarity import nearest
-
     for tool in read.tools:
         if tool.name == name:
             return tool
     if name in read.invalid:
         problems = "; ".join(str(finding) for finding in read.findings if finding.tool == name)
         raise CodeCallError(f"The definition of {name} is wrong: {problems}", code="USAGE")
-    near = nearest(name, [tool.name for tool in read.tools])
-    hint = f"Did you mean {near[0]}?" if near else "`codecall composite list` shows those that there are."
+    hint = "`codecall composite list` shows those that there are."
+    if near := read.near_names(name):
+        hint = f"Did you mean {' or '.join(near)}?"
     raise CodeCallError(f"There is no composite tool {name!r:.80}", code="NOT_FOUND", hint=hint)
 
 

@@ -209,7 +209,8 @@ _SERVERS: Final = """\
 
 
 _EXAMPLES: Final = """\
-# `codecall add NAME -- COMMAND…` and `codecall add NAME URL` write such tables.
+# `codecall add` writes such tables: of NAME -- COMMAND…, NAME URL, or
+# NAME --openapi PATH_OR_URL.
 
 # [servers.git]
 # command = "uvx"

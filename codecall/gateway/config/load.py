@@ -193,6 +193,10 @@ _NAMED: Final = re.compile(r"(?P<name>(?=[^=]*[a-z])[A-Za-z][A-Za-z0-9_-]{0,63})
 """`name=server`. Without a small letter it is a variable for the program, as a shell takes it."""
 _VARIABLE: Final = re.compile(r"(?P<name>[A-Z_][A-Z0-9_]*)=(?P<value>.*)", re.DOTALL)
 _URL: Final = re.compile(r"https?://", re.IGNORECASE)
+_DOCUMENT_URL: Final = re.compile(
+    r"https?://[^/?#]+/[^?#]*(?:openapi|swagger)\.(?:json|ya?ml)(?:[?#]|$)", re.IGNORECASE
+)
+"""The URL of an OpenAPI document, as frameworks name it."""
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://(?=\S+$)", re.IGNORECASE)
 _SCRIPTS: Final = {".py": (sys.executable,), ".js": ("node",), ".mjs": ("node",), ".cjs": ("node",)}
 
@@ -248,6 +252,12 @@ def _parse_server(text: str, name: str | None) -> tuple[AnyServer, str]:
     """Parse one word into a server, and the name it gets if none was given. Errors quote no more than the first
     word."""
     if _URL.match(text):
+        if _DOCUMENT_URL.match(text):
+            # A server of MCP is never at such a path, and the mistake would only show when it is started.
+            raise OptionsError(
+                f"{name or 'url'}: the URL is that of an OpenAPI document, and not of an MCP server",
+                hint="Give it with --openapi, which makes a server of the REST API.",
+            )
         return HttpServer.read({"url": text}, where=name or "url", show_values=False), name_from_url(text)
     if (scheme := _SCHEME.match(text)) is not None:
         raise OptionsError(f"a server is reached at http:// or https://, not at {scheme[0]}")

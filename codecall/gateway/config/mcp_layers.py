@@ -49,7 +49,7 @@ _OTHER_PROGRAMS: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     "extensions": ("Goose", frozenset({"type", "cmd", "uri"})),
 }
 """Clients whose files are not read: the key under which their servers stand, and what each of these has."""
-_ENTRY_KEYS: Final = frozenset({"command", "url", "httpUrl", "serverUrl"})
+_ENTRY_KEYS: Final = frozenset({"command", "url", "httpUrl", "serverUrl", "openapi"})
 _KEEP_MORE: Final = frozenset({"claude_desktop_config.json", ".claude.json"})
 """Files in which clients keep much besides servers."""
 _OWN: Final = {*GatewayOptions.names(), *RULES} - {"name", "servers"}

@@ -15,8 +15,9 @@ from pydantic.alias_generators import to_snake
 
 from codecall.errors import OptionsError
 from codecall.gateway.config.names import find_started_program, program_stem
-from codecall.gateway.config.options import RULES, AnyServer, HttpServer, StdioServer
+from codecall.gateway.config.options import RULES, AnyServer, HttpServer, OpenApiServer, StdioServer
 from codecall.gateway.config.variables import ABSOLUTE_PATH, escape_references, input_variable
+from codecall.wording import join_names
 
 _TRANSPORTS: Final[Mapping[str, str]] = {
     "stdio": "stdio",
@@ -31,6 +32,7 @@ _TRANSPORTS: Final[Mapping[str, str]] = {
 }
 _STDIO_KEYS: Final = frozenset({"command", "args", "env", "envFile", "cwd"})
 _HTTP_KEYS: Final = frozenset({"url", "httpUrl", "serverUrl", "headers", "auth", "oauth"})
+_OPENAPI_KEYS: Final = frozenset({"openapi", "base_url", "baseUrl", "headers"})
 _SHARED_KEYS: Final = frozenset(
     {"type", "transport", "disabled", "enabled", "description", "timeout"}
     | {"includeTools", "excludeTools", "disabledTools", "tools"}
@@ -43,6 +45,8 @@ _DRIVE: Final = re.compile(r"[A-Za-z]:[/\\]|\\\\")
 """How a path of Windows begins; it may have spaces in it."""
 _INPUT: Final = re.compile(r"(?<!\$)\$\{input:([A-Za-z_][\w.-]*)\}")
 _WORKSPACE: Final = re.compile(r"(?<!\$)\$\{(workspaceFolder|workspaceFolderBasename)\}")
+_MAX_KEYS: Final = 5
+"""Keys that are named of an entry that names no server."""
 _LEAST_MILLISECONDS: Final = 1_000
 """A `timeout` below is taken for seconds: some clients count it in those, and nobody waits less than a second."""
 
@@ -91,15 +95,21 @@ def translate_entry(entry: object, context: EntryContext) -> TranslatedEntry:
     url = next((fields[key] for key in ("url", "httpUrl", "serverUrl") if key in fields), None)
     transport = fields.get("transport", fields.get("type"))
     kind = None if transport is None else _TRANSPORTS.get(str(transport).lower())
-    if "command" not in fields and url is None:
-        return TranslatedEntry(None, ("left out: it has neither a command nor a url",))
+    if "command" not in fields and url is None and "openapi" not in fields:
+        return TranslatedEntry(None, (_nothing_to_reach(fields),))
     if transport is not None and kind is None:
         return TranslatedEntry(None, (f"left out: the gateway does not speak {_quote_short(transport)}",))
-    if "command" in fields and (url is None or kind == "stdio"):
+    if "openapi" in fields and "command" not in fields and url is None:
+        if not _is_placed(fields["openapi"], context.folder):
+            # The file counts in every folder, so that nothing says from which of them.
+            return TranslatedEntry(None, ("left out: its `openapi` is no whole path: `codecall add NAME --openapi …`",))
+        values, notes, used = _openapi_options(fields, context)
+        model: type[StdioServer | HttpServer | OpenApiServer] = OpenApiServer
+    elif "command" in fields and (url is None or kind == "stdio"):
         if starts_codecall(fields):
             return TranslatedEntry(None, (ITSELF_NOTE,))
         values, notes, used = _stdio_options(fields, context)
-        model: type[StdioServer | HttpServer] = StdioServer
+        model = StdioServer
     else:
         values, notes, used = _http_options(fields, url, kind)
         model = HttpServer
@@ -111,6 +121,18 @@ def translate_entry(entry: object, context: EntryContext) -> TranslatedEntry:
         notes.append(f"not used here: {', '.join(ignored)}")
     server = model.read({**values, **shared}, where=context.where, show_values=False)
     return TranslatedEntry(server, (*notes, *more), tuple(missing_inputs))
+
+
+def _nothing_to_reach(fields: Mapping[str, object]) -> str:
+    """What is said of an entry that names no server: its keys may be those of a program that is not known."""
+    keys = [key for key in fields if key not in _SHARED_KEYS]
+    has = f", but {join_names(keys, _MAX_KEYS, lambda key: f'{key!r:.40}')}" if keys else ""
+    return f"left out: it has neither a command nor a url{has}; `codecall add NAME -- COMMAND…` or `… URL` adds it"
+
+
+def _is_placed(path: object, folder: str | None) -> bool:
+    """Whether it is known from which folder a path is."""
+    return not isinstance(path, str) or folder is not None or ABSOLUTE_PATH.match(path) is not None
 
 
 def _quote_short(value: object) -> str:
@@ -207,6 +229,16 @@ def _http_options(fields: Mapping[str, object], url: object, kind: str | None) -
         if isinstance(auth, dict):
             notes.append("signs in with a browser; the client's own settings for that are not used here")
     return values, notes, _HTTP_KEYS
+
+
+def _openapi_options(fields: Mapping[str, object], context: EntryContext) -> _Translation:
+    notes: list[str] = []
+    values: dict[str, object] = {
+        "openapi": _project_path(fields["openapi"], context.folder),
+        "base_url": fields.get("base_url", fields.get("baseUrl")),
+        "headers": _string_mapping(fields.get("headers", {}), notes),
+    }
+    return values, notes, _OPENAPI_KEYS
 
 
 def _shared_options(fields: Mapping[str, object]) -> tuple[dict[str, object], list[str]]:

@@ -19,7 +19,7 @@ from fastmcp.exceptions import FastMCPError
 from mcp import ClientSession
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from codecall.errors import CodeCallError, ServerTimeoutError, ServerUnavailableError
+from codecall.errors import CodeCallError, InputRequiredError, ServerTimeoutError, ServerUnavailableError
 from codecall.globs import display_name
 
 ServerError = ServerUnavailableError | ServerTimeoutError
@@ -151,7 +151,7 @@ def repair_advice(error: CodeCallError) -> str:
     return "" if hint.startswith(_AGAIN) else hint
 
 
-def error_text(error: ServerError) -> str:
+def error_text(error: CodeCallError) -> str:
     """The text for a client that called the tool itself: code, message and hint."""
     return f"{error.code}: {error.message}.{f' {error.hint}' if error.hint else ''}"
 
@@ -194,10 +194,11 @@ def _seconds(seconds: float) -> str:
 
 @contextmanager
 def raise_server_errors_as(kind: type[FastMCPError]) -> Generator[None]:
-    """Within this, errors of the server are raised as `kind`, which FastMCP shows to clients, with their cause."""
+    """Within this, errors of the server, and questions of it that nobody answers, are raised as `kind`, which FastMCP
+    shows to clients, with their cause."""
     try:
         yield
-    except SERVER_ERRORS as failure:
+    except (*SERVER_ERRORS, InputRequiredError) as failure:
         raise kind(error_text(failure)) from failure
 
 

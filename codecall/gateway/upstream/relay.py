@@ -43,7 +43,7 @@ MAX_QUESTIONS: Final = 20
 MAX_ROUNDS: Final = 10
 """How often a server may answer one request with questions; the MCP SDK's clients allow as many."""
 
-_ROUND_PAUSE_S: Final = 0.25
+ROUND_PAUSE_S: Final = 0.25
 """Seconds until a request is made again to a server that asked for that, and for nothing else; the SDK's longest."""
 
 _DRAIN_S: Final = 1.0
@@ -121,7 +121,7 @@ class InFlightCall:
             requests = (result.input_requests or {}).items()
             answers = {key: await self.ask(_ask_client(context, self._server, request)) for key, request in requests}
             if not answers:
-                await anyio.sleep(_ROUND_PAUSE_S)
+                await anyio.sleep(ROUND_PAUSE_S)
             result = self._permitted(await send(answers or None, result.request_state))
         return result
 

@@ -93,6 +93,8 @@ class SearchFilter(Arguments):
 class SearchArguments(Arguments):
     """Arguments of `codecall:search`."""
 
+    OTHER_NAMES = {"format": "detail"}  # noqa: RUF012 - a ClassVar of the base
+
     query: Annotated[
         Annotated[Query, Tag("text")]
         | Annotated[list[Query], Field(min_length=1, max_length=MAX_QUERIES), Tag("list")],

@@ -167,7 +167,10 @@ def test_what_clients_write_of_a_url(tmp_path: Path, entry: object, expected: di
     ("entry", "note"),
     [
         ({"type": "ws", "url": "wss://h"}, "left out: the gateway does not speak 'ws'"),
-        ({"args": []}, "left out: it has neither a command nor a url"),
+        ({"args": []}, "left out: it has neither a command nor a url, but 'args'; `codecall add NAME -- COMMAND…`"),
+        ({"cmd": SECRET, "uri": SECRET}, "neither a command nor a url, but 'cmd', 'uri'; `codecall add NAME"),
+        ({"disabled": False}, "left out: it has neither a command nor a url; `codecall add NAME -- COMMAND…`"),
+        ({"openapi": "pets.yaml"}, "left out: its `openapi` is no whole path: `codecall add NAME --openapi …`"),
         ({"command": "codecall", "args": ["serve"]}, "left out: it is the gateway itself"),
         ({"command": "C:\\bin\\codecall.exe"}, "left out: it is the gateway itself"),
         ({"command": "uvx", "args": ["--from", "codecall[redis]", "codecall", "serve"]}, "it is the gateway itself"),
@@ -181,6 +184,23 @@ def test_what_is_left_out_with_a_note(tmp_path: Path, entry: object, note: str):
     read = read_config(put(tmp_path / "any.json", {"mcpServers": {"a": entry, "git": GIT}}))
     assert [*read.options.servers] == ["git"]
     assert note in read.notes[0]
+    assert SECRET not in str(read.notes)
+
+
+def test_a_rest_api_in_the_file_of_another_program(tmp_path: Path):
+    shop = {"openapi": "https://h/a.json", "baseUrl": "https://h/v2", "headers": {"X-Key": "${KEY}"}, "disabled": True}
+    servers = {"shop": shop, "pets": {"openapi": "docs/pets.yaml"}, "git": GIT}
+    read = read_config(put(tmp_path / ".mcp.json", {"mcpServers": servers}))
+    assert read.options.servers == {
+        "shop": OpenApiServer(
+            openapi="https://h/a.json", base_url="https://h/v2", headers={"X-Key": "${KEY}"}, enabled=False
+        ),
+        "pets": OpenApiServer(openapi=f"{tmp_path}/docs/pets.yaml"),
+        "git": StdioServer(**GIT, cwd=str(tmp_path)),
+    }
+    assert read.notes == ()
+    (alone,) = read_config(put(tmp_path / "any.json", {"shop": shop})).options.servers.values()
+    assert isinstance(alone, OpenApiServer)
 
 
 def test_a_server_that_only_mentions_codecall_stays(tmp_path: Path):
