@@ -58,6 +58,8 @@ class CallRecord:
     """Characters of its value, as JSON text."""
     reused: bool = False
     """Answered from the record of an earlier run: nothing was called."""
+    is_gated: bool = False
+    """A person has to allow it, and has not yet: it has not been made."""
     kept: bool = True
     """False: its value could not be kept, so that `resumeFrom` makes it again. Says nothing where nothing is kept."""
     read_as: str | None = None
@@ -80,12 +82,15 @@ class CallRecord:
         self.ended, self.code = time.perf_counter(), code
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether it may be taking effect now."""
+        return self.started is not None and self.ended is None and not self.is_gated
+
+    @property
     def outcome(self) -> CallOutcome:
         """What became of the call, so far."""
-        if self.started is None:
-            return "not_started"
         if self.ended is None:
-            return "unfinished"
+            return "not_started" if self.started is None or self.is_gated else "unfinished"
         return "ok" if self.code is None else "error"
 
     @property

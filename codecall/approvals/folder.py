@@ -18,7 +18,7 @@ import re
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar, cast
@@ -85,43 +85,51 @@ class ApprovalFolder:
 
     # ----------------------------------------------------------------------------------------------- the server
 
-    def ask(self, request: ApprovalRequest, key: GrantKey) -> str:
-        """Have a call wait for a decision; its id, empty where nothing can be kept."""
-        call_id = self._call_id(key, request.digest)
-        waiting = [file.stem for file in self._files("pending", PENDING_S)]
-        of_caller = [stem for stem in waiting if stem.startswith(_caller_part(key.caller))]
-        full = len(waiting) >= MAX_PENDING or len(of_caller) >= MAX_PENDING_OF_CALLER
-        if full and call_id not in waiting:
-            counts = (len(waiting), len(of_caller))
-            logger.warning("approvals: %d calls wait, %d of them of this caller; one more is not kept", *counts)
-            return ""
-        body = {**request.as_dict(), "id": call_id, "shown": request.shown, "runId": request.run_id}
-        if not self._write("pending", call_id, body):
-            return ""
-        if self._process:
-            self._asked.add(call_id)
-        return call_id
+    def ask(self, calls: Sequence[tuple[ApprovalRequest, GrantKey]]) -> list[str]:
+        """Have calls of one caller wait for decisions; the ids of those for which they do. One that has been decided
+        waits for none, and of what is beyond the limits nothing is kept."""
+        waiting = {file.stem for file in self._files("pending", PENDING_S)}
+        of_caller = len([stem for stem in waiting if stem.startswith(_caller_part(calls[0][1].caller))])
+        asked: list[str] = []
+        for request, key in calls:
+            call_id = self._call_id(key, request.digest)
+            if call_id in asked or self._file("decided", call_id).exists():
+                continue
+            if call_id not in waiting and (len(waiting) >= MAX_PENDING or of_caller >= MAX_PENDING_OF_CALLER):
+                counts = (len(waiting), of_caller)
+                logger.warning("approvals: %d calls wait, %d of them of this caller; no more are kept", *counts)
+                break
+            body = {**request.as_dict(), "id": call_id, "shown": request.shown, "runId": request.run_id}
+            if not self._write("pending", call_id, body):
+                break
+            if call_id not in waiting:
+                waiting.add(call_id)
+                of_caller += 1
+            if self._process:
+                self._asked.add(call_id)
+            asked.append(call_id)
+        return asked
 
     @property
     def path(self) -> str:
         """The path of the folder as a command takes it; empty where commands find it by themselves."""
         return "" if self._process else shell_quoted(str(self._folder.absolute()))
 
-    def hint(self, call_id: str, path: str) -> str:
-        """What to do so that a call may be made.
+    def hint(self, call_ids: Sequence[str], path: str) -> str:
+        """What to do so that calls may be made.
 
         Args:
-            call_id: The id of the call.
+            call_ids: The ids of the calls.
             path: `path`, if who reads it is at this machine and may know it; else empty.
         """
-        command, where = f"codecall approvals allow {call_id}", ""
+        command, where = f"codecall approvals allow {' '.join(call_ids)}", ""
         if path:
             command += f" --folder {path}"
         elif not self._process:
             where = " with `--folder` and the `approvals.folder` of this server"
         return (
-            f"The operator may allow it where the server runs: `{command}`{where}. Then make the call again, with "
-            "`resumeFrom` where runs are kept."
+            f"The operator may allow {'it' if len(call_ids) == 1 else 'them'} where the server runs: "
+            f"`{command}`{where}. Then send the same request again: calls that have completed are not made again."
         )
 
     def decision(self, key: GrantKey, digest: str) -> Decision | None:

@@ -32,6 +32,7 @@ from codecall.composite.failures import WorkflowError, delay_s, ends_run, may_pa
 from codecall.composite.outputs import StepOutput, build_output
 from codecall.composite.templates import TemplateBudget, may_be_slow, render
 from codecall.errors import (
+    ApprovalRequiredError,
     CodeCallError,
     ScriptTimeoutError,
     ToolCallError,
@@ -189,7 +190,11 @@ class WorkflowRun:
                 for task in ended:
                     step = running.pop(task)
                     self._clock.count_calls(-1)
-                    outcome = task.result()
+                    try:
+                        outcome = task.result()
+                    except ApprovalRequiredError:
+                        await self._calls.wait_for_made()
+                        raise
                     self._outcomes[step.id] = outcome
                     self._skips_rest = self._skips_rest or outcome.skips_rest
                     self._publish(step.id, outcome)

@@ -14,6 +14,7 @@ from codecall.catalog.apps import FastMCPServer
 from codecall.catalog.cache.fastmcp_internals import inner_provider
 from codecall.errors import OptionsError
 from codecall.options import PluginOptions
+from codecall.resume.stopped import StoppedRuns
 
 if TYPE_CHECKING:
     from fastmcp import Context
@@ -43,6 +44,8 @@ class PluginApprovals:
         self._service: ApprovalService | None = None
         self.asks = False
         """Whether something may ask by its own options."""
+        self.stopped_runs = StoppedRuns()
+        """See `ApprovalSource`."""
         self.prepare(options)
 
     def prepare(self, options: PluginOptions) -> None:

@@ -38,6 +38,7 @@ from codecall.telemetry.spans import Operation, Telemetry
 
 if TYPE_CHECKING:
     from codecall.approvals.service import ApprovalService
+    from codecall.resume.stopped import StoppedRuns
 
 JsonObject = dict[str, Any]
 
@@ -60,6 +61,11 @@ class ApprovalSource(Protocol):
     def relay(self, context: Context) -> ApprovalService | None:
         """What passes on questions that are asked in the middle of a request, by its server or by what is mounted on
         it; None where nothing asks."""
+        ...
+
+    @property
+    def stopped_runs(self) -> StoppedRuns:
+        """The runs that have ended because a call waits for the operator."""
         ...
 
 
@@ -91,6 +97,11 @@ class Runtime:
     def relay(self, context: Context) -> ApprovalService | None:
         """Passes on what is asked in the middle of a request; None where nothing asks. See `ApprovalSource.relay`."""
         return self.asking.relay(context) if self.asking is not None else None
+
+    @property
+    def stopped_runs(self) -> StoppedRuns | None:
+        """The runs that have ended because a call waits for the operator; None where nothing asks."""
+        return self.asking.stopped_runs if self.asking is not None else None
 
     @property
     def separator(self) -> Separator:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -22,6 +23,7 @@ from codecall.catalog.components import component_view
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import ExecutionResult
 from codecall.identity import client_key
+from codecall.jsonio.decode import canonical_digest_async
 from codecall.meta_tools.base import Runtime, observed_output_schema, result_observer
 from codecall.options import PluginOptions
 from codecall.presets import PRESET_NAMES, Preset
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from codecall.approvals.handover import EarlierAnswers
     from codecall.extraction.extractor import RunExtractor
     from codecall.resume.replay import RunMemory
+    from codecall.resume.stopped import StoppableRun
 
 
 _MIB = 1024 * 1024
@@ -231,9 +234,16 @@ async def run_observed(
     if (span := current_request()) is not None:
         # First: what the others do for a call belongs to its span.
         observers.insert(0, _telemetry_observer(span, broker, options, info))
+    stoppable = await _stoppable(runtime, info, gate)
     try:
         memory = await _memory(
-            options, context, info, broker, limits, earlier=gate.earlier if gate is not None else None
+            options,
+            context,
+            info,
+            broker,
+            limits,
+            stoppable=stoppable,
+            earlier=gate.earlier if gate is not None else None,
         )
     except ResumeError as refused:
         if runtime.audit.enabled:
@@ -255,10 +265,13 @@ async def run_observed(
         info.run_id, ObserverGroup(observers), memory, results, request.whole_result, blocks, clock, on_plan, extractor
     )
     asks = gate if runtime.approvals is not None else None
-    async with progress or nullcontext(), start(StartedRun(info, broker, hooks, asks)) as run:
-        observed = hooks.observe(run if memory is None else memory.record_outcome(run))
-        watched = options.shutdown.end_abandoned and not (gate is not None and gate.outlives_request)
-        result = await (run_while_connected(context, observed) if watched else observed)
+    with stoppable or nullcontext():
+        async with progress or nullcontext(), start(StartedRun(info, broker, hooks, asks)) as run:
+            observed = hooks.observe(run if memory is None else memory.record_outcome(run))
+            watched = options.shutdown.end_abandoned and not (gate is not None and gate.outlives_request)
+            result = await (run_while_connected(context, observed) if watched else observed)
+        if stoppable is not None:
+            stoppable.ended(result.error)
     return _with_blocks(result, broker)
 
 
@@ -304,11 +317,13 @@ async def _memory(
     broker: Broker,
     limits: RunLimits,
     *,
+    stoppable: StoppableRun | None,
     earlier: EarlierAnswers | None,
 ) -> RunMemory | None:
     """Create the memory of the run's calls; it holds those of the run that is resumed, or that another instance began
     and left with `earlier`."""
-    if options.resume is None or info.request.dry_run:
+    resume = options.resume if stoppable is None else stoppable.options
+    if resume is None or info.request.dry_run:
         return None
     from codecall.resume.replay import RunMemory  # few servers keep runs
 
@@ -316,15 +331,28 @@ async def _memory(
     if (asking := options.approvals) is not None:
         # Its time stands still while a person is asked.
         lasts_s += asking.max_questions * asking.wait_s
-    memory = RunMemory(options.resume, run_id=info.run_id, owner=info.caller, lasts_s=lasts_s, admit=broker.admit)
+    memory = RunMemory(resume, run_id=info.run_id, owner=info.caller, lasts_s=lasts_s, admit=broker.admit)
     if earlier is not None and earlier.run.run_id:
         await memory.resume(earlier.run.run_id, already_ended=True, expects=earlier.expects, at_least=earlier.run.calls)
         return memory
     # A task whose server was killed starts again under the same id; what it had resumed itself is in its own record.
     restarted = context.task_id is not None and await memory.resume(info.run_id, already_ended=True)
-    if info.request.resume_from is not None and not restarted:
-        await memory.resume(info.request.resume_from)
+    previous = info.request.resume_from
+    if stoppable is not None:
+        stoppable.memory, previous = memory, previous or stoppable.previous
+    if previous is not None and not restarted:
+        await memory.resume(previous)
     return memory
+
+
+async def _stoppable(runtime: Runtime, info: RunInfo, gate: CallGate | None) -> StoppableRun | None:
+    """What records the run so that it can be gone on with when the operator has allowed a call; None where no call
+    waits for them."""
+    request, stopped = info.request, runtime.stopped_runs
+    if stopped is None or gate is None or not gate.leaves_to_operator or request.dry_run:
+        return None
+    parts = [info.caller, request.tool, request.language, request.script, request.context, request.allowed_tools]
+    return stopped.begin(await canonical_digest_async(json.dumps(parts)), info.run_id, runtime.options.resume)
 
 
 def caller_results(runtime: Runtime, caller: str, syntax: ReadingSyntax = JAVASCRIPT) -> CallerResults | None:

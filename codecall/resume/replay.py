@@ -258,6 +258,10 @@ class RunMemory:
             warnings = (*warnings, f"This run cannot be resumed with resumeFrom: {reason}.")
         return replace(result, resumed_from=self._resumed_from, warnings=warnings)
 
+    def release(self) -> None:
+        """Count what is stored of the run no more: it has been dropped."""
+        self._limits.stored.shrink(self._reservation, 0)
+
     def _check_loaded_records(self) -> None:
         if self._limits.loaded.owned_by(self._header.owner) >= self._options.max_caller_chars:
             raise ResumeError(

@@ -54,8 +54,9 @@ class CallDecisions:
         self._service = service
         self._identity = identity
         self._hint = hint
-        self.open: dict[int, ApprovalRequest] = {}
-        """The calls that wait for their approval, in order."""
+        self.open: dict[int, tuple[ApprovalRequest, GrantKey | None]] = {}
+        """The calls that wait for their approval, in order, with what a decision about one is bound to; None: it is
+        asked for before it is made."""
         self._approved: dict[str, int] = {}
         """How many calls of each tool have been allowed by a person."""
 
@@ -88,7 +89,7 @@ class CallDecisions:
     def required(self, request: ApprovalRequest, reason: str, *, hint: str | None = None) -> ApprovalRequiredError:
         """The error of a call without a decision; its details list all calls that wait."""
         self.note(request.tool, "unanswered", "client", rule=request.rule, sources=request.sources)
-        calls = [waiting.as_dict() for waiting in self.open.values()]
+        calls = [waiting.as_dict() for waiting, _ in self.open.values()]
         error = ApprovalRequiredError(
             f"{request.label} was not called: a person has to allow it, and {reason}",
             tool_name=request.tool,

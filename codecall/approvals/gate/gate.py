@@ -167,6 +167,11 @@ class CallGate(RunObserver):
             channel.recorded(self._identity.run_id, memory, has_worker=has_worker)
 
     @property
+    def leaves_to_operator(self) -> bool:
+        """Whether a call that a rule asks for ends the run and waits in the operator's folder."""
+        return self._service.folder is not None and self.questions.channel is None
+
+    @property
     def identity(self) -> RunIdentity:
         """Whose run it is."""
         return self._identity
@@ -248,7 +253,7 @@ class CallGate(RunObserver):
         if self.earlier is not None and not self.earlier.waits_for(sha256(text)):
             return  # it has been answered on another instance
         requests = [group.request(self._identity.caller, self._identity.run_id) for group in groups]
-        self._decisions.open = {id(request): request for request in requests}
+        self._decisions.open = {id(request): (request, None) for request in requests}
         try:
             question = channel.elicit(text, planned_calls.form(groups))
             allowed = await self.questions.ask(requests[0], question, partial(planned_calls.read_form, groups=groups))
@@ -316,9 +321,17 @@ class CallGate(RunObserver):
                 self._service.grants.revoke(withdrawn)
         ahead = not for_approver
         if await self._use_grant(call, request, ahead=ahead):
-            return None
-        waiting = id(request)
-        self._decisions.open[waiting] = request
+            return
+        if record is not None:
+            record.is_gated = True
+        await self._decide(call, request, ahead=ahead)
+        if record is not None:
+            record.is_gated = False
+
+    async def _decide(self, call: PendingCall, request: ApprovalRequest, *, ahead: bool) -> None:
+        """Return if somebody allows the call now; raise what they, or nobody, say otherwise."""
+        key, waiting = call.key, id(request)
+        self._decisions.open[waiting] = request, key
         try:
             # The calls made together with this one are open, too, by the time at which the run may have to end.
             await asyncio.sleep(0)
@@ -327,9 +340,9 @@ class CallGate(RunObserver):
                     return None
                 request = replace(
                     request,
-                    approved=self._decisions.approved(entry.name),
-                    foreseen=await self._planned_calls.count(entry.name),
-                    fixed=await self._planned_calls.fixed(entry.name, line, arguments),
+                    approved=self._decisions.approved(request.tool),
+                    foreseen=await self._planned_calls.count(request.tool),
+                    fixed=await self._planned_calls.fixed(request.tool, request.line, call.input.arguments),
                 )
                 by: By = "approver"
                 decision = await self.questions.ask_operator(request, key)

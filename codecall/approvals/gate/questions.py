@@ -164,7 +164,7 @@ class RunQuestions:
             )
         if self.channel is None:
             error = self._decisions.required(request, f"nobody can be asked, since {NO_ELICITATION}")
-            if folder is not None and (waiting := await to_thread.run_sync(folder.ask, request, key)):
+            if folder is not None and (waiting := await to_thread.run_sync(folder.ask, self._open_calls(request, key))):
                 error.shown_path = folder.path if is_local(self._context) else ""
                 error.hint = folder.hint(waiting, error.shown_path)
             raise error
@@ -176,6 +176,15 @@ class RunQuestions:
         if decision is None:
             raise self._decisions.denied(request, "client", "the answer was none of those offered")
         return decision
+
+    def _open_calls(self, request: ApprovalRequest, key: GrantKey) -> list[tuple[ApprovalRequest, GrantKey]]:
+        """The call that ends the run, and the others that wait for their approval and can be shown to a person."""
+        calls = [(request, key)]
+        for other, other_key in self._decisions.open.values():
+            size = other.unshown_chars or len(other.shown)
+            if other_key is not None and size <= MAX_SHOWN_CHARS and (other.digest, other_key) != (request.digest, key):
+                calls.append((other, other_key))
+        return calls
 
     async def ask(
         self, request: ApprovalRequest, asked: Awaitable[ElicitResult], read: Callable[[ElicitResult], T]

@@ -6,15 +6,17 @@ import asyncio
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, cast
 
 import anyio
 from anyio.abc import TaskGroup
 
+from codecall.concurrency import poll_until
 from codecall.envelopes import MAX_STORED_INPUT_CHARS, CallRecord
 from codecall.errors import (
+    ApprovalRequiredError,
     CodeCallError,
     ExtractionFailedError,
     InvalidInputError,
@@ -248,17 +250,20 @@ class ConcurrentCalls:
         perform: Performs one call.
         give_turn: Gives the worker its turn with some answers, and returns the message that ends the turn.
         admit: Checks the calls of a frame.
+        records: Those of the script's calls, by number.
     """
 
     def __init__(
         self,
         pipe: WorkerPipe,
         *,
+        records: Mapping[int, CallRecord],
         perform: Callable[[wire.Call], Awaitable[wire.Answer]],
         give_turn: Callable[[list[wire.Answer]], Awaitable[wire.Calls | wire.Done]],
         admit: Callable[[wire.Calls], list[wire.Call]],
     ) -> None:
         self._pipe = pipe
+        self._records = records
         self._perform = perform
         self._give_turn = give_turn
         self._admit = admit
@@ -288,6 +293,11 @@ class ConcurrentCalls:
                 await self._wait_for_earlier(last)
             except CodeCallError as error:
                 self._errors.insert(0, error)
+                if isinstance(error, ApprovalRequiredError):
+                    # What has been allowed takes effect, and must be in the record that the run goes on from.
+                    self._queue.clear()
+                    made = [self._records[number] for number in self._running]
+                    await poll_until(lambda: not any(call.is_under_way for call in made))
             # What the script no longer waits for is not worth finishing.
             group.cancel_scope.cancel()
         if last is None:
@@ -406,12 +416,15 @@ class CallLog:
         completed: list[str] = []
         failed: list[str] = []
         running: list[str] = []
+        gated: list[str] = []
         not_started = 0
         now = time.perf_counter()
         for number, call in self.calls.items():
             name = _shortened(call.name)
             if call.started is None:
                 not_started += 1
+            elif call.ended is None and call.is_gated:
+                gated.append(name)
             elif call.ended is None:
                 running.append(f"{name} for {now - call.started:.1f} s")
             elif call.code is None:
@@ -422,6 +435,7 @@ class CallLog:
             *_part(completed, "had completed and {is} not undone"),
             *_part(failed, "had failed" if except_call is None else "had failed, too"),
             *_part(running, "{was} still running and may have taken effect"),
+            *_part(gated, "{was} not made and must be allowed, too"),
         ]
         if not_started:
             parts.append(f"{_counted(not_started)} {'was' if not_started == 1 else 'were'} never started")

@@ -302,7 +302,11 @@ class ScriptRun:
         if not frame.calls:
             raise MessageValidationError("The worker waits for a tool call it has not made")
         calls = ConcurrentCalls(
-            self.worker.pipe, perform=dispatcher.perform, give_turn=self._give_turn, admit=dispatcher.admit
+            self.worker.pipe,
+            records=dispatcher.log.calls,
+            perform=dispatcher.perform,
+            give_turn=self._give_turn,
+            admit=dispatcher.admit,
         )
         return await calls.perform(frame)
 
