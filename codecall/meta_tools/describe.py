@@ -280,7 +280,11 @@ def _schemas(described: _DescribedEntry) -> JsonObject:
     }
     if described.observed is not None:
         document["observedOutput"] = described.observed
-    examples = (usage_examples if entry.kind == "tool" else component_examples)(entry, limit=MAX_EXAMPLES)
+    examples = (
+        usage_examples(entry, described.observed, limit=MAX_EXAMPLES)
+        if entry.kind == "tool"
+        else component_examples(entry, limit=MAX_EXAMPLES)
+    )
     return document | {"annotations": entry.annotations, "usageExamples": _example_documents(examples)}
 
 

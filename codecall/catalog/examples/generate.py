@@ -27,7 +27,7 @@ from codecall.catalog.examples.hints import (
 )
 from codecall.catalog.examples.samples import Sampler
 from codecall.catalog.javascript import literal, member_access, object_literal, property_list, string_literal
-from codecall.schema.model import SchemaNode
+from codecall.schema.model import JsonObject, SchemaNode
 
 MAX_GENERATED = 4
 """Examples generated for one tool at most; usually two or three."""
@@ -51,18 +51,19 @@ _NO_THROW = "{ throwOnError: false }"
 _VARIABLE = re.compile(r"\{([^{}]+)\}")
 
 
-def usage_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
+def usage_examples(entry: CatalogEntry, observed: JsonObject | None = None, *, limit: int = 5) -> list[Example]:
     """Returns up to `limit` examples of a tool: the author's as they are, then generated ones.
 
     At most `MAX_GENERATED` are generated, no two with the same code, each valid AgentScript under every preset whatever
-    the tool's name and schemas hold. Takes about 0.3 ms a tool: do many in a thread.
+    the tool's name and schemas hold. `observed` is the schema inferred from results, where the tool declares none.
+    Takes about 0.3 ms a tool: do many in a thread.
     """
     examples = list(entry.examples[: max(0, limit)])
     if len(examples) >= limit:
         return examples
     codes = {example.code for example in examples}
     generated: list[Example] = []
-    tool = _ToolHints(entry)
+    tool = _ToolHints(entry, observed)
     for example in chain(_GENERATORS[tool.intent](tool), _general_examples(tool)):
         if example.code not in codes and len(example.code) <= MAX_CODE:
             codes.add(example.code)
@@ -85,11 +86,11 @@ def component_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
 class _ToolHints:
     """What the generators know of a tool: hints from its schemas, and the arguments of a plain call."""
 
-    def __init__(self, entry: CatalogEntry) -> None:
+    def __init__(self, entry: CatalogEntry, observed: JsonObject | None) -> None:
         self.name = entry.name
         self.intent: Intent = intent_of(entry)
         self.input = input_schema(entry)
-        self.output = output_schema(entry)
+        self.output = output_schema(entry, observed)
         self.size = page_size_parameter(self.input)
         self.query = query_parameter(self.input)
         wanted = [*self.input.required]
@@ -97,6 +98,9 @@ class _ToolHints:
         if not wanted and self.intent in {"create", "update"}:
             wanted += list(self.input.properties)[:2]
         self.arguments = Sampler().object(self.input, wanted)
+        if self.size in self.arguments:
+            # By its meaning: of `perPage` and `first` alone the sample would be 1.
+            self.arguments[self.size] = Sampler().value("size", self.input.properties[self.size])
         self.list = find_list(self.output)
         self.paging = find_paging(self.input, self.output)
         self.is_paged = self.size is not None or self.paging is not None

@@ -10,7 +10,7 @@ from typing import Literal, cast
 from codecall.catalog.entries import CatalogEntry
 from codecall.catalog.javascript import literal, member_access
 from codecall.catalog.search.analysis import name_parts, stem
-from codecall.schema.model import SchemaNode
+from codecall.schema.model import JsonObject, SchemaNode, is_uninformative
 
 Intent = Literal["create", "list", "get", "update", "delete", "search", "other"]
 
@@ -84,11 +84,15 @@ def input_schema(entry: CatalogEntry) -> SchemaNode:
     return SchemaNode(entry.input_schema)
 
 
-def output_schema(entry: CatalogEntry) -> SchemaNode | None:
+def output_schema(entry: CatalogEntry, observed: JsonObject | None = None) -> SchemaNode | None:
     """Returns the schema of the value that `callTool` returns; None when unknown.
 
-    FastMCP wraps a value that is no object as `{"result": …}`; the broker unwraps it.
+    FastMCP wraps a value that is no object as `{"result": …}`; the broker unwraps it. `observed`, the schema inferred
+    from such values, stands in for one that says nothing, unless the tool was seen to return null or several types.
     """
+    if observed is not None and is_uninformative(entry.output_schema):
+        is_known = isinstance(kind := observed.get("type"), str) and kind != "null"
+        return SchemaNode(observed) if is_known else None
     if not entry.output_schema:
         return None
     output = SchemaNode(entry.output_schema)

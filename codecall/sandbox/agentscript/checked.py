@@ -148,6 +148,23 @@ class AsyncCallback:
 
 
 @dataclass(frozen=True, slots=True)
+class LookupSite:
+    """A lookup, `table[key]` or `table.get(key)`, whose value becomes a key or part of a text, and nothing asks whether
+    there is one."""
+
+    start: int
+    end: int
+    key_start: int
+    key_end: int
+    table: str
+    """The table as an expression without calls."""
+    is_get: bool
+    """Whether it calls `get`."""
+    traces: tuple[str, ...]
+    """What stands in a result, as JSON text, where `undefined` is the value."""
+
+
+@dataclass(frozen=True, slots=True)
 class ScriptEnding:
     """What a script does about its value: for the warning where there is none."""
 
@@ -161,6 +178,7 @@ class ScriptEnding:
     """Names of properties that it reads; some of them where there are very many."""
     writes: frozenset[str] = frozenset()
     """Names of properties that objects of its own have."""
+    lookups: tuple[LookupSite, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from codecall.sandbox.agentscript.analysis.calls import outline_script
+from codecall.sandbox.agentscript.analysis.lookups import lookup_sites
 from codecall.sandbox.agentscript.analysis.reachability import sole_function
 from codecall.sandbox.agentscript.checked import (
     CheckedScript,
@@ -165,6 +166,7 @@ def validate_javascript(
             tuple(walk.async_callbacks),
             frozenset(islice((name for name in walk.reads if name not in _BUILT_IN), MAX_READS)),
             frozenset(walk.writes),
+            lookup_sites(script, statements),
         ),
         tuple(IntegerSite(node.range[1] - PREFIX_LENGTH, node.raw.replace("_", "")) for node in walk.integers),
     )

@@ -19,6 +19,7 @@ from codecall.sandbox.enclave import Enclave
 STRICTEST = Rules(allow_loops=False, allow_regex=False, allow_console=False, allow_clock=False)
 
 TEXT = {"type": "string"}
+ROWS = {"type": "array", "items": {"type": "object", "properties": {"id": TEXT, "open": {"type": "boolean"}}}}
 SIZES = ({"type": "integer"}, {"type": "integer", "default": 25})
 COUNT = {"type": "integer", "minimum": 1, "maximum": 50, "default": 20}
 USER = {
@@ -127,6 +128,37 @@ def test_pages_without_a_stated_maximum_have_the_default_size_and_end_with_an_em
     assert "limit: 100, offset: found.length" in plain
     assert "limit: 25, offset: found.length" in pages
     assert all("if (items.length === 0) return found;" in code for code in (plain, pages))
+
+
+@pytest.mark.parametrize("declared", [None, {"type": "object", "additionalProperties": True}])
+def test_a_shape_learned_from_results_stands_in_for_a_schema(declared: dict[str, Any] | None) -> None:
+    tool = entry("users:list", {"cursor": {**TEXT, "optional": True}}, declared)
+    observed = {"type": "object", "properties": {"rows": ROWS, "next_cursor": TEXT}, "required": ["rows"]}
+    made = [example.code for example in usage_examples(tool, {**observed, "x-observed": {"results": 5}})]
+
+    assert "const items = result.rows;" in made[1]
+    assert "cursor = result.next_cursor;" in made[1]
+    assert ".filter((item) => item.open)" in made[2]
+
+
+@pytest.mark.parametrize("kind", ["null", ["object", "null"], ["object", "array"]])
+def test_a_learned_shape_of_several_types_is_as_good_as_none(kind: str | list[str]) -> None:
+    tool = entry("users:list", {"offset": {"type": "integer", "default": 0}})
+    assert usage_examples(tool, {"type": kind, "properties": {"rows": ROWS}}) == usage_examples(tool)
+
+
+def test_a_learned_shape_never_outdoes_a_declared_one() -> None:
+    tool = entry("users:list", {"offset": {"type": "integer", "default": 0}}, users_output())
+    assert usage_examples(tool, {"type": "object", "properties": {"rows": ROWS}}) == usage_examples(tool)
+
+
+@pytest.mark.parametrize("name", ["limit", "per_page", "perPage", "first", "page_size", "maxResults"])
+@pytest.mark.parametrize(
+    ("limits", "size"), [({}, 10), ({"maximum": 5}, 5), ({"minimum": 20}, 20), ({"default": 7}, 7)]
+)
+def test_a_page_of_an_example_has_more_than_one_item(name: str, limits: dict[str, Any], size: int) -> None:
+    plain = codes(entry("users:list", {name: {"type": "integer", "optional": True, **limits}}, users_output()))[0]
+    assert f"{name}: {size} }}" in plain
 
 
 def test_get_is_made_safe_and_parallel() -> None:

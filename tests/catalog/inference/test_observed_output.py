@@ -108,6 +108,7 @@ async def test_a_script_teaches_what_describe_and_search_then_show():
         after = await described(client)
         assert after["outputSchema"] is None
         assert after["observedOutput"] == USERS
+        assert "return result.map((item) => ({ id: item.id, name: item.name }))" in json.dumps(after["usageExamples"])
         found = await ask(client, "search", query="list users", detail="full")
         assert [hit.get("observedOutput") for hit in found["tools"] if hit["name"] == "list_users"] == [USERS]
         assert not [secret for secret in SECRETS if secret in json.dumps([after, found])]

@@ -47,7 +47,7 @@ def run_counted(script: str, *, coverage: bool = False) -> tuple[Any, int]:
     engine.eval("tick = s => s + 10; limit = () => { throw new Error('limit') }; caught = () => {}")
     engine.eval("lines = []; ran = line => { lines.push(line) }")
     program = instrumented(script, coverage=coverage)
-    engine.eval(f"parts = {program.text}(tick, limit, caught, x => x, ran); parts[3](){SETTLE}")
+    engine.eval(f"parts = {program.text}(tick, limit, caught, x => x, x => x, ran); parts[3](){SETTLE}")
     return finish(engine), engine.eval("parts[0]()")
 
 
@@ -55,9 +55,8 @@ def lines_that_ran(script: str) -> list[int]:
     engine = quickjs.Context()
     engine.eval("var settled = null; lines = []; tick = s => s + 10; caught = () => {}")
     program = instrumented(script, coverage=True)
-    engine.eval(
-        f"parts = {program.text}(tick, tick, caught, x => x, line => {{ lines.push(line) }}); parts[3](){SETTLE}"
-    )
+    engine.eval("same = x => x; ran = line => { lines.push(line) }")
+    engine.eval(f"parts = {program.text}(tick, tick, caught, same, same, ran); parts[3](){SETTLE}")
     finish(engine)
     return json.loads(engine.eval("JSON.stringify(lines)"))
 
@@ -87,6 +86,14 @@ PROGRAMS = [
     "switch (1) { case 1: for (const x of [1]) return x; default: }",
     "const s = `a${[1].map(x => `${x}`)}b`; return s",
     "const f = ({a = () => 1} = {}, [b] = [2]) => a() + b; return f()",
+    "const t = {a: 'b'}; const f = k => t[k]; "
+    "const g = (k) => { return t?.[k] }; return `${f('a')} ${g('x')} ${t[`a`]}`",
+    "const m = new Map([[1, {n: 2, f() { return this.n }}]]); const k = 1; "
+    "return ['' + m.get(k)?.f() + m.get((k))?.n, `${m.get(k + 1)?.n.x}`, `${await m.get(k)?.f()}`]",
+    "const t = {a: {b: null}}, o = {}; let k = 'a'; o[t[k]?.c?.d] = 2; (o[t[(k)].b] ??= []).push?.(3); "
+    "const n = t[k = 'z']; o[n] = 4; return [k, o, {[t[k]]: 5}, Object.fromEntries([1].map(i => [t[i], i]))]",
+    "const id = x => x; const t = {}; const m = new Map(); m.set(t[id('a')], 1); class A { b = {}; c(k) { "
+    "return `${this.b[k]}` } } return [[...m], new A().c('d'), 'x' + t[[1].map(i => i)[0]] + 'y']",
     "1; 'last'",
     "const x = 5\nx + 1",
     "[1, 2].map(x => x + 1)",

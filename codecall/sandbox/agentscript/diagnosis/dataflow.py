@@ -1,13 +1,13 @@
 """Data flow of a script: from an expression to the call whose answer its value came from, and the path between the two.
 
 Reads the syntax tree of a script that has failed, and nothing else: the result is a guess until somebody has followed
-the same path in the answer. It follows variables, destructuring, members, loops over lists, parameters of the usual
-callbacks, and `Promise.all` of calls.
+the same path in the answer. It follows variables, destructuring, members, loops over lists, `Promise.all` of calls, and
+parameters: of the usual callbacks, and of functions of the script that are only called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias, TypeVar, cast
@@ -37,6 +37,9 @@ MAX_STEPS: Final = 500
 
 MAX_TEXT: Final = 400
 """Characters of an expression's source that are looked at."""
+
+_MAX_CALLS: Final = 8
+"""Calls of one function whose arguments are followed; of one with more, those of none are."""
 
 _SCOPES: Final = FUNCTIONS | {"BlockStatement", "ForStatement", "ForOfStatement", "CatchClause", "SwitchStatement"}
 
@@ -71,6 +74,9 @@ ValuePath: TypeAlias = tuple[str | int | Step, ...]
 _Span: TypeAlias = tuple[int, int]
 """Start and end in the parsed text."""
 
+_Frames: TypeAlias = "Mapping[_Span, Node]"
+"""By function: the call of it that is followed."""
+
 _T = TypeVar("_T")
 
 
@@ -96,6 +102,19 @@ class _Binding:
     """The expression whose value is bound or destructured."""
     path: ValuePath
     """From that value to the name's."""
+    call: Node | None = None
+    """The call of the script's own function that the value is an argument of."""
+
+
+_NO_FRAMES: Final[_Frames] = {}
+
+
+def _frames_outside(binding: _Binding, frames: _Frames) -> _Frames | None:
+    """The calls that are followed where the value of a binding is; None: it is of another call."""
+    if binding.call is None or (followed := frames.get(binding.scope)) is None:
+        return frames
+    others = {function: call for function, call in frames.items() if function != binding.scope}
+    return others if followed is binding.call else None
 
 
 class DataFlow:
@@ -110,8 +129,11 @@ class DataFlow:
         self._steps_left = MAX_STEPS
         self.nodes: list[Node] = []
         self._bindings: dict[str, list[_Binding]] = {}
-        self._defaulted: dict[int, _Binding] = {}
+        self._defaulted: dict[int, list[_Binding]] = {}
         """By the identity of a pattern with a default: what its value is taken from."""
+        self._arguments: set[int] = set()
+        """The identities of arguments that are followed to a parameter."""
+        self._returned: dict[int, list[Node]] = {}
         self._declared: dict[str, list[_Span]] = {}
         """The scopes in which a name is declared."""
         statements, _ = parse(script)
@@ -125,6 +147,7 @@ class DataFlow:
             self._bind(node, scope)
             inner = span(node) if node.type in _SCOPES else scope
             pending.extend((child, inner) for child in reversed(list(children(node))))
+        self._bind_arguments()
 
     def text(self, node: Node) -> str:
         """The source of `node` in one line, or its beginning."""
@@ -141,7 +164,11 @@ class DataFlow:
         nodes = [node for node in self.nodes if node.type in types and span(node)[0] <= place < span(node)[1]]
         return sorted(nodes, key=lambda node: span(node)[1] - span(node)[0])
 
-    def origins(self, node: Node | None, depth: int = 0) -> Iterator[CallOrigin]:
+    def is_followed(self, argument: Node) -> bool:
+        """Whether an argument of a call becomes the value of a parameter that is looked at in its place."""
+        return id(argument) in self._arguments
+
+    def origins(self, node: Node | None, depth: int = 0, frames: _Frames = _NO_FRAMES) -> Iterator[CallOrigin]:
         """The calls that the value of an expression may come from."""
         self._steps_left = self._steps_left - 1 if depth else MAX_STEPS
         if node is None or depth > MAX_DEPTH or self._steps_left < 0:
@@ -149,58 +176,71 @@ class DataFlow:
         depth += 1
         match node.type:
             case "AwaitExpression":
-                yield from self.origins(node.argument, depth)
+                yield from self.origins(node.argument, depth, frames)
             case "ChainExpression":
-                yield from self.origins(node.expression, depth)
-            case "Identifier":
-                for binding in self._bindings_of(node):
-                    for origin in self.origins(binding.value, depth):
+                yield from self.origins(node.expression, depth, frames)
+            case "Identifier" | "AssignmentPattern":
+                for binding in (
+                    self._bindings_of(node) if node.type == "Identifier" else self._defaulted.get(id(node), ())
+                ):
+                    outer = _frames_outside(binding, frames)
+                    for origin in self.origins(binding.value, depth, outer) if outer is not None else ():
                         yield origin.then(*binding.path)
-            case "AssignmentPattern" if (binding := self._defaulted.get(id(node))) is not None:
-                for origin in self.origins(binding.value, depth):
-                    yield origin.then(*binding.path)
             case "MemberExpression":
                 step = member_name(node)
-                for origin in self.origins(node.object, depth):
+                for origin in self.origins(node.object, depth, frames):
                     yield origin.then(Step.EACH if step is None else step)
             case "CallExpression":
-                yield from self._call_origins(node, depth)
+                yield from self._call_origins(node, depth, frames)
             case _:
                 return
 
-    def _call_origins(self, node: Node, depth: int) -> Iterator[CallOrigin]:
+    def _call_origins(self, node: Node, depth: int, frames: _Frames) -> Iterator[CallOrigin]:
         callee: Node = node.callee
         method = member_name(callee) if callee.type == "MemberExpression" else None
-        if callee.type == "Identifier" and (
-            bodies := [returned_expression(binding.value) for binding in self._bindings_of(callee)]
-        ):
-            # A function of the script's own
-            for body in bodies:
-                yield from self.origins(body, depth)
+        if callee.type == "Identifier" and (bindings := self._bindings_of(callee)):
+            for binding in bindings:
+                for value in self._values_returned(binding.value):
+                    yield from self.origins(value, depth, {**frames, span(binding.value): node})
         elif method == "all" and callee.object.type == "Identifier" and callee.object.name == "Promise":
-            yield from self._gathered_origins(node.arguments[0] if node.arguments else None, depth)
+            yield from self._gathered_origins(node.arguments[0] if node.arguments else None, depth, frames)
         elif method in _LIST_METHODS:
-            yield from self.origins(callee.object, depth)
+            yield from self.origins(callee.object, depth, frames)
         elif method in _ITEM_METHODS:
-            for origin in self.origins(callee.object, depth):
+            for origin in self.origins(callee.object, depth, frames):
                 yield origin.then(Step.FOUND)
         else:
             yield CallOrigin(node, ())
 
-    def _gathered_origins(self, promises: Node | None, depth: int) -> Iterator[CallOrigin]:
+    def _gathered_origins(self, promises: Node | None, depth: int, frames: _Frames) -> Iterator[CallOrigin]:
         """The answers of all calls in a list: `[a(), b()]`, or `items.map((item) => a(item))`."""
         if promises is None:
             return
         if promises.type == "ArrayExpression":
             for index, element in enumerate(cast("list[Node | None]", promises.elements)):
-                yield from self._item_origins(element, index, depth)
+                yield from self._item_origins(element, index, depth, frames)
         elif promises.type == "CallExpression" and promises.arguments:
-            yield from self._item_origins(returned_expression(promises.arguments[0]), Step.EACH, depth)
+            yield from self._item_origins(returned_expression(promises.arguments[0]), Step.EACH, depth, frames)
 
-    def _item_origins(self, promise: Node | None, index: int | Step, depth: int) -> Iterator[CallOrigin]:
-        for origin in self.origins(promise, depth):
+    def _item_origins(self, item: Node | None, index: int | Step, depth: int, frames: _Frames) -> Iterator[CallOrigin]:
+        for origin in self.origins(item, depth, frames):
             if not origin.path:
                 yield CallOrigin(origin.call, (Step.GATHERED, index))
+
+    def _values_returned(self, function: Node) -> list[Node]:
+        """The expressions whose values a function may return."""
+        if id(function) not in self._returned:
+            values = self._returned[id(function)] = list[Node]()
+            pending: list[Node] = [function.body] if function.type in FUNCTIONS else []
+            while pending:
+                node = pending.pop()
+                if node is function.body and node.type != "BlockStatement":
+                    values.append(node)
+                elif node.type == "ReturnStatement":
+                    values += [] if node.argument is None else [node.argument]
+                elif node.type not in FUNCTIONS:
+                    pending.extend(children(node))
+        return self._returned[id(function)]
 
     def variable(self, name: Node) -> tuple[str, _Span | None]:
         """What tells the variable that `name` stands for from others."""
@@ -261,17 +301,48 @@ class DataFlow:
         for param in bound:
             self._bind_pattern(param, items, path, span(function))
 
+    def _bind_arguments(self) -> None:
+        """The parameters of functions that have a name of their own, and are only called by it, a few times."""
+        calls: dict[str, list[Node]] = {}
+        mentions: dict[str, int] = {}
+        for node in self.nodes:
+            if node.type == "Identifier":
+                mentions[node.name] = mentions.get(node.name, 0) + 1
+            elif node.type == "CallExpression" and node.callee.type == "Identifier":
+                calls.setdefault(node.callee.name, []).append(node)
+            elif node.type in {"MemberExpression", "Property"} and not node.computed:
+                name: Node = node.property if node.type == "MemberExpression" else node.key
+                if name.type == "Identifier":
+                    mentions[name.name] = mentions.get(name.name, 0) - 1
+        for name, places in calls.items():
+            # It is mentioned where it is declared, too.
+            if len(self._declared.get(name, ())) == mentions[name] - len(places) == 1 and len(places) <= _MAX_CALLS:
+                functions = [binding.value for binding in self._bindings.get(name, ()) if not binding.path]
+                for call in places if len(functions) == 1 and functions[0].type in FUNCTIONS else ():
+                    self._bind_call(call, functions[0])
+
+    def _bind_call(self, call: Node, function: Node) -> None:
+        for param, argument in zip(function.params, call.arguments, strict=False):
+            if param.type == "RestElement" or argument.type == "SpreadElement":
+                return
+            self._arguments.add(id(argument))
+            target = param.left if param.type == "AssignmentPattern" else param
+            self._bind_pattern(target, argument, (), span(function), call)
+
     def _declare(self, pattern: Node, scope: _Span) -> None:
         for target in declared_names(pattern):
             self._declared.setdefault(target.name, []).append(scope)
 
-    def _bind_pattern(self, pattern: Node, value: Node, path: ValuePath, scope: _Span | None) -> None:
+    def _bind_pattern(
+        self, pattern: Node, value: Node, path: ValuePath, scope: _Span | None, call: Node | None = None
+    ) -> None:
         """Bind the names in a pattern to their values in `scope`; None: in the scope where each is declared."""
         for target, steps in pattern_parts(pattern, path):
             if target.type == "AssignmentPattern" and steps:
-                self._defaulted[id(target)] = _Binding(scope or span(target), value, steps)
+                binding = _Binding(scope or span(target), value, steps, call)
+                self._defaulted.setdefault(id(target), []).append(binding)
             elif target.type == "Identifier" and (home := scope or self._declaring_scope(target)) is not None:
-                self._bindings.setdefault(target.name, []).append(_Binding(home, value, steps))
+                self._bindings.setdefault(target.name, []).append(_Binding(home, value, steps, call))
 
 
 def with_dataflow(script: str, room_ms: float, use: Callable[[DataFlow | None], _T], *, fallback: _T) -> _T:

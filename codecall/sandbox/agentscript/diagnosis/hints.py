@@ -219,7 +219,7 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         "no list, where an answer has one",
         _ITERATES,
         "{what}. {tool} returned {shape}: the list in it is `{key}`.",
-        "const pick = (x) => x.rows; const list = pick(await callTool('users')); for (const x of list) {}",
+        "const pick = (x) => x.rows; const [list] = [await callTool('users')].map(pick); for (const x of list) {}",
         causes.list_elsewhere,
     ),
     _rule(

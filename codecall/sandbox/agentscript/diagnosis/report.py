@@ -51,6 +51,24 @@ NO_VALUE: Final = frozenset({"undefined", "function", "symbol"})
 """Kinds of values that JSON does not have."""
 
 
+class MissedLookup(msgspec.Struct):
+    """A lookup that has found nothing, as the prelude reports it."""
+
+    site: int
+    """Its number in `ScriptEnding.lookups`."""
+    count: int
+    """How often."""
+    key: str
+    """What was looked up the first time, as a script writes it."""
+    is_map: bool
+    size: int
+    """Keys that the table had."""
+    keys: list[str]
+    """Some of them."""
+    alike: str
+    """What makes a key that is there of the one that was looked up: `String` or `Number`; else empty."""
+
+
 class Ending(msgspec.Struct):
     """How a script ended, as the prelude reports it."""
 
@@ -64,6 +82,7 @@ class Ending(msgspec.Struct):
     """Lists in its value that have items, none of them a value."""
     missing: list[str]
     """Keys of objects in its value that were left out, having no value; some of them."""
+    misses: list[MissedLookup]
 
     @property
     def lacks_values(self) -> bool:

@@ -25,7 +25,7 @@ _NO_USE: Final = frozenset(
     | {"LabeledStatement", "BreakStatement", "ContinueStatement"}
 )
 """What a name stands in without its value being used, or where it becomes the value of a variable, which is looked at
-in its place."""
+in its place, as that of a parameter is."""
 _OUTPUTS: Final = frozenset({"console", "JSON", "String"})
 """Callees, or what stands before their dot, that show a value, and take nothing out of it."""
 
@@ -130,7 +130,7 @@ class AnswerUses:
         match str(parent.type):
             case "CallExpression" | "NewExpression":
                 takes = _root_name(parent.callee) not in _OUTPUTS and not self._is_list_test(parent)
-                return parent.callee is not node and takes
+                return parent.callee is not node and takes and not self._dataflow.is_followed(node)
             case "LogicalExpression" | "AssignmentPattern" | "ForOfStatement" | "ForInStatement":
                 return parent.right is node
             case "ConditionalExpression":
@@ -177,7 +177,8 @@ class AnswerUses:
                 # A key, or a new name: then the variable is looked at in its place.
                 used = parent.value is node and self._parents[id(parent)].type == "ObjectExpression"
             case "CallExpression" | "NewExpression":
-                used = parent.callee is not node and _root_name(parent.callee) != "console"
+                is_printed = _root_name(parent.callee) == "console"
+                used = parent.callee is not node and not is_printed and not self._dataflow.is_followed(node)
             case "LogicalExpression":
                 used = parent.right is node or parent.operator != "&&"
             case "UnaryExpression":

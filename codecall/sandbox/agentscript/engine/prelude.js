@@ -745,6 +745,42 @@
     }
   }
 
+  // ---- lookups that find nothing ---------------------------------------------------------------------------------
+  // Of what becomes part of a text, or a key: counted for each place, with the first key and some of those that the table has.
+  const misses = [], missAt = new GlobalMap(), ENOUGH = { __proto__: null };
+  function noteMiss(value, site, table, key) {
+    if (value !== undefined || typeof table !== 'object' || table === null) return value;
+    try {
+      const known = mapGet(missAt, site);
+      if (known !== undefined) known.count++;
+      else if (!isArray(table) && misses.length < 20) mapSet(missAt, site, addMiss(site, table, key));
+    } catch { /* no room: what follows has none either */ }
+    return value;
+  }
+  function addMiss(site, table, key) {
+    const isMap = kindOf(table) === 'Map';
+    const miss = { __proto__: null, site, count: 1, key: keyText(key, isMap), is_map: isMap, size: 0, keys: [], alike: '' };
+    const add = (name) => {
+      if (miss.keys.length === 3) throw ENOUGH;
+      append(miss.keys, keyText(name, isMap));
+    };
+    if (isMap) {
+      miss.size = mapSize(table);
+      if (typeof key === 'number' && mapHas(table, toText(key))) miss.alike = 'String';
+      if (typeof key === 'string' && mapHas(table, +key)) miss.alike = 'Number';
+      try { mapForEach(table, (item, name) => add(name)); } catch (error) { if (error !== ENOUGH) throw error; }
+    } else {
+      const names = ownKeys(table);
+      miss.size = names.length;
+      for (let index = 0; index < names.length && index < 3; index++) add(names[index]);
+    }
+    append(misses, miss);
+    return miss;
+  }
+  const keyText = (key, isMap) => key === undefined || key === null || (isMap && typeof key !== 'string') || typeof key === 'object'
+    ? typeof key === 'object' && key !== null ? 'an object' : bounded(textOf(key), 40)
+    : stringify(bounded(textOf(key), 40));
+
   // ---- the run ------------------------------------------------------------------------------------------------
   function fail(error) {
     if (stopped) return;
@@ -782,7 +818,7 @@
         if (sortedAsTexts) append(work.notes, 'Numbers were sorted as texts, such as 10 before 9: write `.sort((a, b) => a - b)`');
         if (lost !== '') append(work.notes, `JSON has no form for what is null, or left out, in the result: ${lost}`);
         reportSteps();
-        $finish(data === DROP ? 'null' : stringify(data), stringify({ __proto__: null, notes: work.notes, kind: typeof value, raced, ...work.gaps() }));
+        $finish(data === DROP ? 'null' : stringify(data), stringify({ __proto__: null, notes: work.notes, kind: typeof value, raced, misses, ...work.gaps() }));
         return;
       }
       value = await resolved(value, new GlobalMap());
@@ -828,7 +864,7 @@
     return copy;
   }
   function run(program) {
-    const [steps, poisonSteps, pending, main] = program(tick, loopLimit, stopIfFatal, awaited, $ran);
+    const [steps, poisonSteps, pending, main] = program(tick, loopLimit, stopIfFatal, awaited, noteMiss, $ran);
     poison = poisonSteps;
     pendingFault = pending;
     stepsSoFar = steps;

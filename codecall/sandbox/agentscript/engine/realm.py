@@ -17,6 +17,7 @@ import msgspec
 
 from codecall.sandbox.agentscript.checked import Position
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, CallWarnings
+from codecall.sandbox.agentscript.diagnosis.lookups import missed_lookups
 from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, nothing_returned
 from codecall.sandbox.agentscript.diagnosis.remedies import declares
 from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
@@ -282,6 +283,8 @@ class Realm:
             if program is not None and (ending.lacks_values or program.ending.mistaken_callbacks):
                 warnings += nothing_returned(program, self._calls, ending, self._room_ms)
             shows_undefined = "undefined" in value
+            if program is not None and shows_undefined:
+                warnings += missed_lookups(program, ending.misses, value, self._calls)
             if program is not None and self._calls.may_lack(program.script, shows_undefined=shows_undefined):
                 misread = misread_properties(
                     program, self._calls, ending, self._room_ms, self._declares, shows_undefined=shows_undefined

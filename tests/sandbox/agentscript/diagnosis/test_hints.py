@@ -699,11 +699,16 @@ async def test_what_a_function_returns_is_followed_to_its_answer(enclave: Enclav
 
 @pytest.mark.parametrize("use", ["for (const x of list) {}", "return new Map([...list], new Set([...other]))"])
 async def test_an_empty_list_is_not_offered_where_an_answer_has_a_list(enclave: Enclave, use: str) -> None:
-    script = f"const pick = (x) => x.rows; const other = {{}}; const list = pick(await callTool('users')); {use}"
-    error = await fails(enclave, script)
-    assert "?? []" not in error["hint"]
-    assert "Object.entries" not in error["hint"]
-    assert "the list in it is `users`" in error["hint"]
+    start = "const other = {}; const pick = (x) => x.rows; "
+    calls = {
+        "const list = pick(await callTool('users')); ": " The list is `users`.",
+        "const [list] = [await callTool('users')].map(pick); ": "the list in it is `users`",
+    }
+    for call, advice in calls.items():
+        error = await fails(enclave, start + call + use)
+        assert "?? []" not in error["hint"]
+        assert "Object.entries" not in error["hint"]
+        assert advice in error["hint"]
 
 
 async def test_a_text_that_is_used_as_a_list_is_split(enclave: Enclave) -> None:

@@ -61,6 +61,7 @@ PER_PAGE = "const all = []; for (let page = 1; page < 9; page++) { const p = awa
 ALL = "all.push(...p.items); "
 
 NORMALIZE = "const list = (x) => (Array.isArray(x) ? x : x.items || x.orders || x.results || x.data || []); "
+ITEMS = "const list = (x) => x.items ?? []; "
 RIGHT = [
     # Several names of a list
     ORDERS_CALL + "const list = r.orders || r.items || r.data || []; return list.length",
@@ -80,6 +81,24 @@ RIGHT = [
     "const get = (name) => callTool(name, {}); const a = await get('orders_list'); const b = await get('small_list'); "
     "return [(a.data ?? []).length, (b.items ?? []).length]",
     NORMALIZE + ORDERS_CALL + "return list(r).length",
+    # Functions of the script's own
+    ITEMS + ORDERS_CALL + "return [list(r).length, r.data.length]",
+    ITEMS + ORDERS_CALL + "return list({ items: r.data }).length",
+    ITEMS + "return [await callTool('small_list', {}), await callTool('orders_list', {})].map(list)",
+    ITEMS + "return [list(await callTool('items_list', {})), list(await callTool('orders_list', {}))]",
+    ITEMS + "const take = (x, f) => f(x); return take(await callTool('orders_list', {}), list)",
+    ITEMS + "const x = await callTool('orders_list', {}); return " + "+ ".join(["list(x).length"] * 9),
+    "const list = (x) => x.items ?? x.data ?? []; return list(await callTool('orders_list', {})).length",
+    "const list = (x, key = 'items') => x[key] ?? []; return list(await callTool('orders_list', {}), 'data').length",
+    "const list = ({ items, data }) => items ?? data ?? []; return list(await callTool('orders_list', {})).length",
+    "function list(x) { if (x.items) return x.items; return x.data; } "
+    "return list(await callTool('orders_list', {})).length",
+    "const deep = (x) => (x.inner ? deep(x.inner) : (x.data ?? x.items ?? [])); "
+    "return deep(await callTool('orders_list', {})).length",
+    "const same = (x) => { if (x) return x; return null; }; " + ORDERS_CALL + "return (r.items ?? same(r).data).length",
+    "const text = (x) => JSON.stringify({ ...x }); " + ORDERS_CALL + "return [text(r), (r.items ?? []).length]",
+    "const name = (u) => (u.mail ? `${u.name} <${u.mail}>` : u.name); return name(await callTool('user', {}))",
+    "let list = (x) => x.items ?? []; list = (x) => x.data; return list(await callTool('orders_list', {})).length",
     ORDERS_CALL
     + "let rows; if (r.orders) rows = r.orders; else if (r.data) rows = r.data; else rows = r; return rows.length",
     ORDERS_CALL + "const rows = (r && (r.orders || r.data)) || []; return rows.length",
@@ -240,6 +259,32 @@ WRONG = [
         "`b.items`",
         "The list is `b.data`.",
     ),
+    # The list is looked for by a function
+    (ITEMS + "return list(await callTool('orders_list', {})).length", "`x.items`", "The list is `x.data`."),
+    (ITEMS + ORDERS_CALL + "return list(r).length", "`x.items`", "The list is `x.data`."),
+    (ITEMS + "return list(await callTool('stock_low', {})).length", "`x.items`", "leave `.items` out"),
+    (
+        "function list(x) { if (Array.isArray(x)) return x; return x.items ?? []; } "
+        "return list(await callTool('orders_list', {})).length",
+        "`x.items`",
+        "The list is `x.data`.",
+    ),
+    (
+        "const n = ({ items = [] } = {}) => items.length; return n(await callTool('orders_list', {}))",
+        "`items`",
+        "The list is `data`.",
+    ),
+    (
+        "const get = async (name) => await callTool(name, {}); " + ITEMS + "return list(await get('orders_list'))",
+        "`x.items`",
+        "The list is `x.data`.",
+    ),
+    (
+        "const list = (x) => x.items ?? x.rows ?? []; "
+        "return [list(await callTool('small_list', {})), list(await callTool('orders_list', {}))]",
+        "`x.rows`",
+        "The list is `x.data`.",
+    ),
     # The keywords of a schema are no properties
     (
         "return ((await callTool('schema_orders', {})).items ?? []).length",
@@ -383,6 +428,12 @@ HOSTILE = {
     + "return v900.items?.length",
     "templates": "let t = 'undefined'; " + "t += `${r.items}`;\n" * 2000 + "return t",
     "tested": "let t = ''; " + "t += `${r.items}`;\n" * 1900 + "if (r.items) {}\nreturn t",
+    "functions": "const f = (x, n) => (n ? f(x.items ?? x, n - 1) + f(x.rows ?? x, 0) + f(x, 0) : 0); "
+    + "".join(
+        f"const g{n} = (x) => (x.items ?? []).length + g{n + 1}(x) + g{n + 1}(x.rows ?? x) - 1;\n" for n in range(9)
+    )
+    + "".join(f"const h{n} = (x, y) => h{n + 1}(x, y) + h{n + 1}(y, x);\n" for n in range(9))
+    + "const g9 = (x) => 0; const h9 = (x, y) => (x.items ?? y.rows ?? []).length; return f(r, 9) + g0(r) + h0(r, r)",
     "patterns": "let n = 0; " + "{ const { items = [], rows = [] } = r; n += items.length + rows.length; }\n" * 500,
 }
 
