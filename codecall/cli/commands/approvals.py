@@ -29,7 +29,7 @@ def approvals(
     """List the calls that wait for a decision, and decide; or withdraw what has been allowed in advance.
 
     A call that is allowed may be made once, or with `allow-session` as often as the session makes it with that input,
-    when the client runs its script again (`resumeFrom`).
+    when the client sends the same request again: calls that completed are not made again.
     """
     from codecall.approvals.folder import ApprovalFolder, default_folder, shell_quoted
     from codecall.approvals.request import source_names

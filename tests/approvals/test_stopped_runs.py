@@ -1,0 +1,184 @@
+"""A run that stops because a call waits in the operator's folder goes on when the same request comes again: what has
+been allowed is made once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+from key_value.aio.stores.memory import MemoryStore
+
+from codecall.approvals.folder import ApprovalFolder
+from codecall.resume import stopped
+from tests.approvals.conftest import Answer, Office, run
+
+pytestmark = pytest.mark.anyio
+
+TWO = "const number = await callTool('read', {}); await send({to: 'ann'}); await send({to: 'ben'}); return number"
+BOTH = "return Promise.all(['ann', 'ben'].map(to => send({to})))"
+
+COMPOSITE = """
+name: letters
+description: Send two letters.
+parameters: {}
+steps:
+  - {id: first, tool: send, arguments: {to: ann}}
+  - {id: second, tool: send, arguments: {to: ben}, dependsOn: [first]}
+"""
+
+
+class Folder(ApprovalFolder):
+    """The operator's folder."""
+
+    def allow(self, *to: str) -> None:
+        """Allow the waiting calls that send to these, or all."""
+        for call in self.pending():
+            if not to or call["input"]["to"] in to:
+                assert self.decide(call["id"], "once")
+
+
+@asynccontextmanager
+async def office(path: Path, **options: Any) -> AsyncGenerator[tuple[Office, Folder, Client[Any]]]:
+    folder = path / "desk"
+    served = Office({"rules": "writes", "folder": str(folder)}, **options)
+    async with served.client() as client:
+        yield served, Folder(folder), client
+
+
+def error_of(answer: Answer) -> str:
+    assert answer["status"] == "tool_error", answer
+    return answer["error"]["code"]
+
+
+def records_of(served: Office) -> tuple[int, int]:
+    """How many runs can be gone on with, and how many have a record in memory."""
+    runs = served.plugin.asking.stopped_runs
+    return len(runs._runs), len(runs._records._runs)  # pyright: ignore[reportPrivateUsage]
+
+
+@pytest.mark.parametrize("resume", [None, {"store": MemoryStore()}], ids=["in memory", "in a store"])
+async def test_each_allowed_call_is_made_once(tmp_path: Path, resume: Any):
+    async with office(tmp_path, resume=resume) as (served, folder, client):
+        assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
+        folder.allow()
+        second = await run(client, TWO)
+        assert error_of(second) == "APPROVAL_REQUIRED"
+        assert "calls that have completed are not made again" in second["error"]["hint"]
+        folder.allow()
+        third = await run(client, TWO)
+        assert third["result"] == "letter 1"
+        assert [call["toolName"] for call in third["resumed"]["calls"]] == ["read", "send"]
+        assert served.done == ["read 1", "send ann", "send ben"]
+        assert records_of(served) == (0, 0)
+        # The run has ended: the next one begins anew.
+        assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
+        assert served.done[3:] == ["read 1"]
+
+
+async def test_all_calls_that_wait_are_decided_at_once(tmp_path: Path):
+    async with office(tmp_path) as (served, folder, client):
+        first = await run(client, BOTH)
+        ids = [call["id"] for call in folder.pending()]
+        assert len(ids) == len(first["error"]["details"]["calls"]) == 2
+        assert all(call_id in first["error"]["hint"] for call_id in ids)
+        assert "1 tool call was not made and must be allowed, too" in first["error"]["hint"]
+        assert "may have taken effect" not in first["error"]["hint"]
+        assert [call["outcome"] for call in first["calls"]] == ["error", "not_started"]
+        folder.allow()
+        assert (await run(client, BOTH))["result"] == ["sent to ann", "sent to ben"]
+        assert sorted(served.done) == ["send ann", "send ben"]
+
+
+async def test_a_call_under_way_ends_before_the_run_stops(tmp_path: Path):
+    """It has been allowed and takes effect: given up, it would be made, and asked for, again."""
+    async with office(tmp_path) as (served, folder, client):
+
+        async def slow(to: str) -> str:
+            """Send a letter slowly: when the other call waits for the operator."""
+            while not folder.pending():
+                await asyncio.sleep(0.001)
+            served.done.append(f"slow {to}")
+            return to
+
+        served.server.tool(slow)
+        script = "return Promise.all(['ann', 'ben'].map(to => slow({to})))"
+        assert error_of(await run(client, script)) == "APPROVAL_REQUIRED"
+        folder.allow("ann")
+        for file in (tmp_path / "desk" / "pending").iterdir():
+            file.unlink()
+        stopped_run = await run(client, script)
+        assert error_of(stopped_run) == "APPROVAL_REQUIRED"
+        assert [call["outcome"] for call in stopped_run["calls"]] == ["ok", "error"]
+        folder.allow()
+        # Now nothing waits, and the tool would wait for ever.
+        (tmp_path / "desk" / "pending" / "call_aaaaaaaaaaaaaaaaaaaa.json").write_text("{}", encoding="utf-8")
+        (tmp_path / "desk" / "pending" / "call_aaaaaaaaaaaaaaaaaaaa.json").chmod(0o600)
+        assert (await run(client, script))["result"] == ["ann", "ben"]
+        assert served.done == ["slow ann", "slow ben"]
+
+
+async def test_steps_of_a_composite_tool_are_made_once(tmp_path: Path):
+    (tmp_path / "letters.yaml").write_text(COMPOSITE, encoding="utf-8")
+    async with office(tmp_path, composite_tools=[str(tmp_path / "letters.yaml")]) as (served, folder, client):
+        for script in ("return letters({})", None):
+            served.done.clear()
+            answers: list[Any] = []
+            for _ in range(3):
+                call = ("codecall:execute", {"script": script}) if script else ("letters", {})
+                answers.append(await client.call_tool(*call, raise_on_error=False))
+                folder.allow()
+            assert served.done == ["send ann", "send ben"]
+            assert "sent to ben" in str(answers[-1].content)
+
+
+async def test_only_the_same_request_of_the_same_caller_goes_on(tmp_path: Path):
+    async with office(tmp_path) as (served, folder, client), served.client() as other:
+        assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
+        folder.allow()
+        assert error_of(await run(other, TWO)) == "APPROVAL_REQUIRED"
+        assert error_of(await run(client, f"{TWO};")) == "APPROVAL_REQUIRED"
+        assert error_of(await run(client, TWO, context={"a": 1})) == "APPROVAL_REQUIRED"
+        assert error_of(await run(client, TWO, allowedTools=["*"])) == "APPROVAL_REQUIRED"
+        assert served.done.count("read 1") == 5
+        assert "resumed" not in await run(client, TWO, dryRun=True)
+
+
+async def test_a_run_that_went_on_and_failed_goes_on_again(tmp_path: Path):
+    """What was allowed is made, and not asked for again."""
+    script = "await send({to: 'ann'}); throw new Error('no')"
+    async with office(tmp_path) as (served, folder, client):
+        assert error_of(await run(client, script)) == "APPROVAL_REQUIRED"
+        folder.allow()
+        failed = [await run(client, script) for _ in range(3)]
+        assert [each["status"] for each in failed] == ["runtime_error"] * 3
+        assert served.done == ["send ann"]
+
+
+async def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(stopped, "MAX_RUNS", 2)
+    async with office(tmp_path) as (served, _, client):
+        for number in range(4):
+            assert error_of(await run(client, f"{TWO} + {number}")) == "APPROVAL_REQUIRED"
+        assert records_of(served) == (2, 2)
+        monkeypatch.setattr(stopped, "MAX_CHARS", 0)
+        assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
+        assert records_of(served) == (0, 0)
+        monkeypatch.setattr(stopped, "TTL_S", -1)
+        monkeypatch.setattr(stopped, "MAX_CHARS", 10**9)
+        for _ in range(2):
+            assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
+        assert records_of(served) == (1, 1)
+        assert (await run(client, "return read({})"))["result"] == "letter 1"
+        assert records_of(served) == (0, 0)
+
+
+async def test_a_run_that_ends_well_leaves_no_record(tmp_path: Path):
+    async with office(tmp_path) as (served, _, client):
+        assert (await run(client, "return read({})"))["result"] == "letter 1"
+        assert (await run(client, "await read({}); throw new Error('no')"))["status"] == "runtime_error"
+        assert records_of(served) == (0, 0)
