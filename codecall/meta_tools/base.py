@@ -54,6 +54,9 @@ _CANONICAL: Final = re.compile(r"\bcodecall:(?=(?:search|describe|invoke|execute
 class ApprovalSource(Protocol):
     """Gives what asks persons in the runs of one plugin."""
 
+    stopped_runs: StoppedRuns
+    """The runs that have ended because a call waits for the operator."""
+
     def service(self) -> ApprovalService | None:
         """What the plugin's own options need; None where they ask for nothing."""
         ...
@@ -61,11 +64,6 @@ class ApprovalSource(Protocol):
     def relay(self, context: Context) -> ApprovalService | None:
         """What passes on questions that are asked in the middle of a request, by its server or by what is mounted on
         it; None where nothing asks."""
-        ...
-
-    @property
-    def stopped_runs(self) -> StoppedRuns:
-        """The runs that have ended because a call waits for the operator."""
         ...
 
 
@@ -97,11 +95,6 @@ class Runtime:
     def relay(self, context: Context) -> ApprovalService | None:
         """Passes on what is asked in the middle of a request; None where nothing asks. See `ApprovalSource.relay`."""
         return self.asking.relay(context) if self.asking is not None else None
-
-    @property
-    def stopped_runs(self) -> StoppedRuns | None:
-        """The runs that have ended because a call waits for the operator; None where nothing asks."""
-        return self.asking.stopped_runs if self.asking is not None else None
 
     @property
     def separator(self) -> Separator:
@@ -220,10 +213,8 @@ def with_warnings(result: ToolResult, warnings: Sequence[str]) -> ToolResult:
     """An answer of `tool_result` with these warnings before its own; one of text alone with them behind it."""
     body = result.structured_content
     if body is None:
-        first = result.content[0] if result.content else None
-        if isinstance(first, TextContent):
-            lines = [first.text, *(f"# {warning}" for warning in warnings)]
-            result.content[0] = TextContent(type="text", text="\n".join(lines))
+        if result.content and isinstance(first := result.content[0], TextContent):
+            first.text = "\n".join([first.text, *(f"# {warning}" for warning in warnings)])
         return result
     body = {**body, "warnings": [*warnings, *body.get("warnings", ())]}
     return tool_result(body, blocks=result.content[1:], is_error=result.is_error)

@@ -27,7 +27,8 @@ from codecall.meta_tools.base import (
     tool_result,
 )
 from codecall.meta_tools.descriptions import describe_execute
-from codecall.meta_tools.runs import ExecuteRequest, run_script
+from codecall.meta_tools.requests import ExecuteRequest
+from codecall.meta_tools.runs import run_script
 from codecall.meta_tools.starlark.terms import script_preset, terms_for
 from codecall.options import PluginOptions, StarlarkOptions
 from codecall.resume.refusal import ResumeError

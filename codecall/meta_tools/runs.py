@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from fastmcp.server.context import Context
 from mcp_types import ContentBlock
 
-from codecall.audit.events import RunDetails, ScriptLanguage
+from codecall.audit.events import RunDetails
 from codecall.calls.blocks import BlockLimits, BlockStore
 from codecall.calls.broker import Broker
 from codecall.catalog.components import component_view
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import ExecutionResult
 from codecall.identity import client_key
-from codecall.jsonio.decode import canonical_digest_async
 from codecall.meta_tools.base import Runtime, observed_output_schema, result_observer
+from codecall.meta_tools.requests import ExecuteRequest, RunInfo, RunLimits
+from codecall.meta_tools.run_memory import create_memory, stoppable_run
 from codecall.options import PluginOptions
 from codecall.presets import PRESET_NAMES, Preset
 from codecall.results.languages import JAVASCRIPT, STARLARK, ReadingSyntax
@@ -33,73 +33,19 @@ from codecall.resume.refusal import ResumeError
 from codecall.sandbox.clock import RunClock
 from codecall.sandbox.enclave import refuse_excess
 from codecall.sandbox.interfaces import ObserverGroup, RunHooks, RunObserver
-from codecall.sandbox.wire import StarlarkTerms
 from codecall.server.disconnect import run_while_connected
 from codecall.server.progress import progress_from_context
 from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
 
 if TYPE_CHECKING:
     from codecall.approvals.gate.gate import CallGate
-    from codecall.approvals.handover import EarlierAnswers
     from codecall.extraction.extractor import RunExtractor
-    from codecall.resume.replay import RunMemory
-    from codecall.resume.stopped import StoppableRun
 
 
 _MIB = 1024 * 1024
 
 _CLOCK: Final = re.compile(r"\bDate\b|\brandom\b|\bnow\b")
 """What a script may read that another run of it reads otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExecuteRequest:
-    """A script to run, and what it may use."""
-
-    script: str
-    context: Mapping[str, Any] | None = None
-    """`codecallContext`, after its checks."""
-    allowed_tools: tuple[str, ...] | None = None
-    """Names, URIs and globs that the script may use; None allows all."""
-    dry_run: bool = False
-    context_bytes: int = 0
-    """Size of `context` as JSON."""
-    resume_from: str | None = None
-    """Id of the run to resume."""
-    starlark: StarlarkTerms | None = None
-    """It is Starlark, and these are its terms."""
-    whole_result: bool = False
-    """Whether its result is its answer: none is kept for later where it is too large."""
-    tool: str = "codecall:execute"
-    """The tool that runs it."""
-    preset: Preset | None = None
-    """Its limits; None: those of the plugin."""
-    workflow: bool = False
-    """It is no script, but the definition of a composite tool."""
-
-    @property
-    def language(self) -> ScriptLanguage:
-        """What it is written in."""
-        return "workflow" if self.workflow else "javascript" if self.starlark is None else "starlark"
-
-
-@dataclass(frozen=True, slots=True)
-class RunInfo:
-    """What identifies a run before it begins."""
-
-    run_id: str
-    """Unguessable."""
-    caller: str
-    """Key of the caller for whom it runs, as a hash."""
-    request: ExecuteRequest
-
-
-@dataclass(frozen=True, slots=True)
-class RunLimits:
-    """What of a run's limits is not the preset's."""
-
-    tool_call_timeout_ms: int
-    max_duration_ms: int
 
 
 def max_value_bytes(preset: Preset) -> int:
@@ -234,9 +180,9 @@ async def run_observed(
     if (span := current_request()) is not None:
         # First: what the others do for a call belongs to its span.
         observers.insert(0, _telemetry_observer(span, broker, options, info))
-    stoppable = await _stoppable(runtime, info, gate)
+    stoppable = await stoppable_run(runtime, info, gate)
     try:
-        memory = await _memory(
+        memory = await create_memory(
             options,
             context,
             info,
@@ -308,51 +254,6 @@ def _extractor(runtime: Runtime, context: Context, gate: CallGate | None, clock:
 def _block_store(broker: Broker) -> BlockStore | None:
     """The content blocks that the calls of a broker have returned."""
     return broker.blocks if isinstance(broker.blocks, BlockStore) else None
-
-
-async def _memory(
-    options: PluginOptions,
-    context: Context,
-    info: RunInfo,
-    broker: Broker,
-    limits: RunLimits,
-    *,
-    stoppable: StoppableRun | None,
-    earlier: EarlierAnswers | None,
-) -> RunMemory | None:
-    """Create the memory of the run's calls; it holds those of the run that is resumed, or that another instance began
-    and left with `earlier`."""
-    resume = options.resume if stoppable is None else stoppable.options
-    if resume is None or info.request.dry_run:
-        return None
-    from codecall.resume.replay import RunMemory  # few servers keep runs
-
-    lasts_s = limits.max_duration_ms / 1000
-    if (asking := options.approvals) is not None:
-        # Its time stands still while a person is asked.
-        lasts_s += asking.max_questions * asking.wait_s
-    memory = RunMemory(resume, run_id=info.run_id, owner=info.caller, lasts_s=lasts_s, admit=broker.admit)
-    if earlier is not None and earlier.run.run_id:
-        await memory.resume(earlier.run.run_id, already_ended=True, expects=earlier.expects, at_least=earlier.run.calls)
-        return memory
-    # A task whose server was killed starts again under the same id; what it had resumed itself is in its own record.
-    restarted = context.task_id is not None and await memory.resume(info.run_id, already_ended=True)
-    previous = info.request.resume_from
-    if stoppable is not None:
-        stoppable.memory, previous = memory, previous or stoppable.previous
-    if previous is not None and not restarted:
-        await memory.resume(previous)
-    return memory
-
-
-async def _stoppable(runtime: Runtime, info: RunInfo, gate: CallGate | None) -> StoppableRun | None:
-    """What records the run so that it can be gone on with when the operator has allowed a call; None where no call
-    waits for them."""
-    request, stopped = info.request, runtime.stopped_runs
-    if stopped is None or gate is None or not gate.leaves_to_operator or request.dry_run:
-        return None
-    parts = [info.caller, request.tool, request.language, request.script, request.context, request.allowed_tools]
-    return stopped.begin(await canonical_digest_async(json.dumps(parts)), info.run_id, runtime.options.resume)
 
 
 def caller_results(runtime: Runtime, caller: str, syntax: ReadingSyntax = JAVASCRIPT) -> CallerResults | None:

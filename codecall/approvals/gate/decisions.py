@@ -66,6 +66,11 @@ class CallDecisions:
         current = CURRENT_CALL.get()
         return current.record if current is not None and current.decisions is self else None
 
+    def set_gated(self, gated: bool) -> None:
+        """Note whether the call of this run that this task makes has still to be allowed."""
+        if (record := self.record) is not None:
+            record.is_gated = gated
+
     def approved(self, tool: str) -> int:
         """How many calls of a tool have been allowed by a person."""
         return self._approved.get(tool, 0)

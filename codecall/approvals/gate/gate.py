@@ -167,11 +167,6 @@ class CallGate(RunObserver):
             channel.recorded(self._identity.run_id, memory, has_worker=has_worker)
 
     @property
-    def leaves_to_operator(self) -> bool:
-        """Whether a call that a rule asks for ends the run and waits in the operator's folder."""
-        return self._service.folder is not None and self.questions.channel is None
-
-    @property
     def identity(self) -> RunIdentity:
         """Whose run it is."""
         return self._identity
@@ -299,7 +294,6 @@ class CallGate(RunObserver):
         sources = flow.sources if flow.action == "ask" else ()
         key = await self._key(entry, sources)
         call = PendingCall(key, CallInput(arguments, digest), current_entry)
-        line = record.line if record is not None else None
         request = ApprovalRequest(
             entry.name,
             entry.server,
@@ -307,7 +301,7 @@ class CallGate(RunObserver):
             rule,
             identity.caller,
             identity.run_id,
-            line,
+            None if record is None else record.line,
             kind=call_kind(entry),
             sources=sources,
             shown=shown,
@@ -322,11 +316,9 @@ class CallGate(RunObserver):
         ahead = not for_approver
         if await self._use_grant(call, request, ahead=ahead):
             return
-        if record is not None:
-            record.is_gated = True
+        self._decisions.set_gated(True)
         await self._decide(call, request, ahead=ahead)
-        if record is not None:
-            record.is_gated = False
+        self._decisions.set_gated(False)
 
     async def _decide(self, call: PendingCall, request: ApprovalRequest, *, ahead: bool) -> None:
         """Return if somebody allows the call now; raise what they, or nobody, say otherwise."""

@@ -118,6 +118,11 @@ class RunQuestions:
         self._asked = max(0, int(notes.get(_ASKED, 0)) - again)
 
     @property
+    def leaves_to_operator(self) -> bool:
+        """Whether a call that a rule asks for ends the run and waits in the operator's folder."""
+        return self._service.folder is not None and self.channel is None
+
+    @property
     def turn(self) -> contextlib.AbstractAsyncContextManager[object]:
         """Held while a question about a call is open: the next one may be answered by what this one allows."""
         return self._turn
