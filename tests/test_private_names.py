@@ -20,7 +20,7 @@ INTERNALS: dict[str, set[str]] = {
     "composite/templates.py": {"_builtin_functions"},
     "sandbox/starlark/evaluator_internals.py": {
         *("__code__", "_charge", "_charge_thread_alloc", "_data", "_encode_value", "_eval_expr", "_exec_stmt"),
-        *("_format_impl", "_to_iter"),
+        *("_format_impl", "_index_get", "_to_iter"),
     },
 }
 """At most one file a folder; each says at its top what it reads, and why."""

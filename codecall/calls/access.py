@@ -16,7 +16,7 @@ from codecall.catalog.entries import CatalogEntry, JsonObject, Kind
 from codecall.catalog.uris import HiddenComponent, ResolvedUri
 from codecall.catalog.visibility import is_reserved
 from codecall.errors import NOT_FOUND, AccessDeniedError, CallKind, CodeCallError, SelfReferenceError, ToolNotFoundError
-from codecall.errors.hints import DEFAULT_HINTS, LISTING_WORDS, listing_hint
+from codecall.errors.hints import DEFAULT_HINTS, LISTING_WORDS, function_hint, listing_hint
 from codecall.globs import MAX_NAME_CHARS, MAX_URI_CHARS, Patterns, display_name
 from codecall.namespaces import NamespaceLookup, Namespaces
 from codecall.sandbox.agentscript.policy import is_meta_tool
@@ -152,6 +152,12 @@ class AccessPolicy:
             raise BY_CATALOG["visible"](request, ())
         raise await self.not_found("tool", name, suggest=suggest)
 
+    async def refusal(self, name: str) -> CodeCallError | None:
+        """Why a tool that this caller sees is not available to CodeCall; None for all others."""
+        if not self.permits(name) or not await self.view.exists(name) or await self.view.find(name) is not None:
+            return None
+        return BY_CATALOG["visible"](AccessRequest("tool", name), ())
+
     async def admit_prompt(self, name: str) -> CatalogEntry:
         """The prompt of that name.
 
@@ -192,13 +198,16 @@ class AccessPolicy:
         """The error for an unknown name; with `suggest` it has the most similar names that may be called."""
         request, kinds = AccessRequest(called, name), _SUGGESTION_KINDS.get(called)
         suggestions: Sequence[str] = ()
-        if suggest and kinds is None and name not in LISTING_WORDS:
+        own = function_hint(name) if suggest and called == "tool" else None
+        if suggest and kinds is None and name not in LISTING_WORDS and own is None:
             suggestions = await self.view.suggest(name)
         elif suggest and kinds is not None and self._components is not None:
             suggestions = await self._components.suggest(name, kinds)
         usable = [other for other in suggestions if self._refusal(AccessRequest(called, other)) is None]
         error = BY_CATALOG["absent"](request, usable)
-        if called == "tool":
+        if own is not None:
+            error.hint = own
+        elif called == "tool":
             if suggest and name in LISTING_WORDS:
                 namespaces = await self.view.namespaces()
                 error.hint = listing_hint(await asyncio.to_thread(namespaces.names, self.permits), display_name)
@@ -277,6 +286,8 @@ class RequestNamespaces:
             found["tools"] = [name for name in similar if not namespaces.reads_as_another(name)]
         if "members" not in found and (unlisted := self._access.view.unlisted(f"{path}_")):
             found["unlisted"] = unlisted
+        if path and "members" not in found and (refused := await self._access.refusal(path)) is not None:
+            found["refused"] = f"{refused.message}. {refused.hint}"
         return found
 
     async def member(self, path: str, member: str) -> dict[str, object]:
@@ -364,6 +375,7 @@ def _is_reserved(request: AccessRequest, _allowed: AllowedTools | None) -> bool:
 
 def _reserved_error(request: AccessRequest, _allowed: AllowedTools | None) -> CodeCallError:
     hint = "Names that begin with system:, internal: or __ cannot be called through CodeCall."
+    hint = function_hint(request.name) or hint
     return _access_denied(request, "is reserved", hint)
 
 

@@ -16,6 +16,35 @@ LISTING_WORDS: Final = frozenset(
 )
 """Names of tools that no tool has, by which scripts look for tools as other code modes have them."""
 
+_FUNCTIONS: Final = {
+    "JavaScript": {
+        "callTool": "await callTool('name', { … })",
+        "readResource": "await readResource('uri')",
+        "getPrompt": "await getPrompt('name', { … })",
+        "getTool": "getTool('name')",
+        "getResult": "await getResult('res_…')",
+        "extract": "await extract(text, '{ total: number }')",
+        "emit": "emit(block)",
+        "__safe_parallel": "await __safe_parallel([() => …])",
+    },
+    "Starlark": {
+        "call_tool": 'call_tool("name", key=value)',
+        "try_call": 'try_call("name", key=value)',
+        "parallel": "parallel([lambda: …])",
+        "get_result": 'get_result("res_…")',
+    },
+}
+"""Functions that scripts have by themselves, and how they are called, by language."""
+
+
+def function_hint(name: str) -> str | None:
+    """The hint for a script that calls one of its own functions as if it were a tool; None for other names."""
+    for language, forms in _FUNCTIONS.items():
+        if name in forms:
+            return f"In {language} it is a function of the script, not a tool: write `{forms[name]}`."
+    return None
+
+
 MAX_NAMED_CHARS: Final = 400
 """Most characters of the names that `listing_hint` has."""
 

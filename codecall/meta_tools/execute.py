@@ -16,6 +16,7 @@ from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import EXECUTE_OUTPUT_SCHEMA, ExecutionResult
 from codecall.errors import OptionsError
+from codecall.errors.hints import MAX_HINT
 from codecall.globs import MAX_GLOB_CHARS, is_glob
 from codecall.meta_tools.base import (
     WELL_FORMED,
@@ -32,6 +33,8 @@ from codecall.meta_tools.runs import run_script
 from codecall.meta_tools.starlark.terms import script_preset, terms_for
 from codecall.options import PluginOptions, StarlarkOptions
 from codecall.resume.refusal import ResumeError
+from codecall.sandbox.starlark.policy import reads_as_starlark
+from codecall.wording import cut
 
 MAX_CONTEXT_BYTES = 256 * 1024
 """Longest `context`, as JSON. It is input for a script, not a place for data: four times the longest script."""
@@ -90,6 +93,9 @@ _LANGUAGE: JsonObject = {
 }
 
 
+_STARLARK_SENT = 'This reads as Starlark: send it with `language: "starlark"`.'
+
+
 class ExecuteTool(MetaTool):
     """Runs scripts."""
 
@@ -136,8 +142,13 @@ class ExecuteTool(MetaTool):
             result, blocks = await run_script(self._runtime, context, view, request)
         except ResumeError as refused:
             raise ValidationError(f"{self.name}: resumeFrom: {refused.message}. {refused.hint}") from None
+        offer = self._runtime.options.runs_starlark and request.starlark is None
+        if offer and result.error is not None and result.error.code == "SYNTAX_ERROR":
+            result.error.hint = _with_language(parsed.script, result.error.hint)
         if parsed.dry_run and isinstance(result.value, dict):
             for finding in cast("list[dict[str, str]]", result.value["findings"]):
+                if offer and finding["code"] == "SYNTAX_ERROR":
+                    finding["hint"] = _with_language(parsed.script, finding.get("hint")) or ""
                 if "hint" in finding:
                     finding["hint"] = self.respell(finding["hint"])
         return self.envelope_result(result, blocks)
@@ -183,6 +194,11 @@ class ExecuteTool(MetaTool):
                 f"{self.name}: allowedTools: the globs have {size:,} characters; at most {MAX_ALL_GLOBS_CHARS:,} are "
                 "allowed. Give exact names, of which the length does not count, or fewer globs"
             )
+
+
+def _with_language(script: str, hint: str | None) -> str | None:
+    """The hint of a script that is no JavaScript, with the other language where it is in that."""
+    return cut(f"{_STARLARK_SENT} {hint or ''}".rstrip(), MAX_HINT) if reads_as_starlark(script) else hint
 
 
 def checked_context(tool: str, argument: str, context: JsonObject | None) -> int:

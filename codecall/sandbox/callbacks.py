@@ -24,7 +24,7 @@ from codecall.errors import (
     ToolNotFoundError,
     ToolTimeoutError,
 )
-from codecall.errors.hints import LISTING_WORDS, listing_hint
+from codecall.errors.hints import LISTING_WORDS, function_hint, listing_hint
 from codecall.jsonio.decode import encode_exactly
 from codecall.namespaces import NamespaceLookup, Namespaces
 from codecall.options import SanitizationOptions
@@ -145,6 +145,8 @@ class CallbackBroker:
         """A hint for a name that no tool has."""
         if self._tool_handler is None:
             return "There are no tools here: whoever runs the script has given it no handler for them."
+        if (own := function_hint(name)) is not None:
+            return own
         if name in LISTING_WORDS and self._tools is not None:
             namespaces = await self._list_namespaces(self._tools)
             return listing_hint(namespaces.names(self._may_call))

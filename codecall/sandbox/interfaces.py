@@ -89,9 +89,9 @@ class ToolBroker(Protocol):
 
         Returns:
             `{"members": {"list": "users:list", …}}` with the first members and the tools they stand for, and
-            `"listed": false` where any member would do. The member `""` is the tool that has the name `path` itself. If
-            there is neither, `{"near": [namespaces], "tools": [names]}` with those that may have been intended, and
-            `"unlisted": [sentences]` about servers whose tools are not known, `"callable": true` if a call may say so.
+            `"listed": false` where any member would do. The member `""` is the tool of the name `path` itself. If there
+            is neither, `{"near": [namespaces], "tools": [names]}` that may be meant, `"unlisted": [sentences]` about
+            servers not read, `"callable": true` if a call may say so, `"refused": text` of a tool not for scripts.
 
         Raises:
             ToolCallError: the server could not be asked.

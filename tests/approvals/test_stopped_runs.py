@@ -3,7 +3,6 @@ been allowed is made once."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from fastmcp import Client
 from key_value.aio.stores.memory import MemoryStore
 
 from codecall.approvals.folder import ApprovalFolder
+from codecall.concurrency import poll_until
 from codecall.resume import stopped
 from tests.approvals.conftest import Answer, Office, run
 
@@ -100,8 +100,7 @@ async def test_a_call_under_way_ends_before_the_run_stops(tmp_path: Path):
 
         async def slow(to: str) -> str:
             """Send a letter slowly: when the other call waits for the operator."""
-            while not folder.pending():
-                await asyncio.sleep(0.001)
+            await poll_until(lambda: bool(folder.pending()))
             served.done.append(f"slow {to}")
             return to
 

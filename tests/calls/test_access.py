@@ -122,6 +122,42 @@ async def test_out_of_reach_is_denied_and_unknown_is_not_found() -> None:
     assert raised.value.hint == "codecall:search finds tools by what they do."
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("getResult", "In JavaScript it is a function of the script, not a tool: write `await getResult('res_…')`."),
+        ("emit", "In JavaScript it is a function of the script, not a tool: write `emit(block)`."),
+        ("try_call", 'In Starlark it is a function of the script, not a tool: write `try_call("name", key=value)`.'),
+    ],
+)
+async def test_a_function_of_scripts_is_no_tool(name: str, hint: str) -> None:
+    with pytest.raises(ToolNotFoundError) as raised:
+        await policy().admit(name)
+    assert raised.value.hint == hint
+
+
+async def test_a_reserved_function_of_scripts_is_no_tool() -> None:
+    with pytest.raises(AccessDeniedError) as raised:
+        await policy().admit("__safe_parallel")
+    assert "write `await __safe_parallel([" in (raised.value.hint or "")
+
+
+async def test_a_function_of_scripts_that_a_tool_is_called_like_is_that_tool() -> None:
+    class WithEmit(Shelf):
+        async def find(self, name: str) -> CatalogEntry | None:
+            return CatalogEntry(name, "crm", "", {}) if name == "emit" else await super().find(name)
+
+    assert (await AccessPolicy(WithEmit(), None).admit("emit")).name == "emit"
+
+
+async def test_a_tool_out_of_reach_is_refused_by_name_alone() -> None:
+    refused = await policy().refusal("payroll")
+    assert refused is not None
+    assert refused.message == "Tool 'payroll' is not available to CodeCall"
+    assert [await policy().refusal(name) for name in ("users:list", "nothing", "codecall:execute")] == [None] * 3
+    assert await policy("users:*").refusal("payroll") is None
+
+
 async def test_near_names_are_ones_that_may_be_called() -> None:
     with pytest.raises(ToolNotFoundError) as raised:
         await policy("users:l*", "u*x").admit("users:lst")

@@ -363,6 +363,15 @@ def test_a_server_that_hangs_is_told_once(hanging: CommandLine, monkeypatch: pyt
     assert "Server 'slow' could not be listed, so its tools are missing: it has not answered 0 s" in missed.err
 
 
+@pytest.mark.parametrize("script", ["slow_find()", "slow.find()", "call_tool('slow_find')"])
+def test_a_server_that_hangs_is_told_of_in_starlark(hanging: CommandLine, monkeypatch: pytest.MonkeyPatch, script: str):
+    monkeypatch.setattr(gateway, "PATIENCE_S", 0.0)
+    hanging.write("a.star", f"return {script}")
+    missed = hanging("run", "a.star")
+    assert missed.code == exits.FAILED
+    assert "hint: Server 'slow' could not be listed, so its tools are missing: it has not answered 0 s" in missed.err
+
+
 def test_how_long_a_server_is_waited_for_its_options_say(hanging: CommandLine, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(gateway, "PATIENCE_S", 0.0)
     with (hanging.folder / "codecall.toml").open("a") as file:

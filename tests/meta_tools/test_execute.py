@@ -10,7 +10,7 @@ import pytest
 from fastmcp import Client, FastMCP
 from mcp_types import TextContent
 
-from codecall import CodeCallPlugin
+from codecall import CodeCallPlugin, tool_metadata
 from codecall.envelopes import EXECUTE_SCHEMA
 from codecall.meta_tools.runs import max_value_bytes
 from codecall.presets import PRESET_NAMES, load_preset
@@ -101,6 +101,45 @@ async def test_allowed_tools_limit_the_script(shop: Any) -> None:
     envelope = await run(shop, script, allowedTools=["users_*"])
     assert envelope["result"] == {"free": True, "kept": True, "error": "ACCESS_DENIED"}
     assert (await run(shop, "return await callTool('users_get', { id: 1 })", allowedTools=[]))["status"] == "tool_error"
+
+
+async def test_a_lookup_of_a_tool_that_is_not_there_names_the_one_that_was_meant(shop: Any) -> None:
+    envelope = await run(shop, "return getTool('users_gett')?.inputSchema ?? null")
+    assert envelope["warnings"] == [
+        '`getTool("users_gett")` is undefined: no tool is called so. Did you mean "users_get"?'
+    ]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "return getTool('users_gett') ?? getTool('users_get').name",
+        "return getTool('quite_another') === undefined",
+        "return getTool('users_get').name",
+        "return getTool('x'.repeat(200)) === undefined",
+    ],
+)
+async def test_a_lookup_that_asks_whether_a_tool_is_there_is_not_warned_of(shop: Any, script: str) -> None:
+    assert "warnings" not in await run(shop, script)
+
+
+async def test_a_function_of_scripts_that_is_called_as_a_tool(shop: Any) -> None:
+    envelope = await run(shop, "return await callTool('getResult', { handle: 'x' })")
+    assert "a function of the script, not a tool: write `await getResult('res_…')`" in envelope["error"]["hint"]
+
+
+async def test_a_tool_that_is_not_for_scripts_says_so_as_a_function_too() -> None:
+    server = FastMCP("kept")
+    server.tool(lambda: 1, name="wipe", meta=tool_metadata(enabled_in_codecall=False))
+    CodeCallPlugin.init(vm={"preset": "secure"}).install(server)
+    hints: list[str] = []
+    async with Client(server) as client:
+        for script in ("return wipe({})", "return await callTool('wipe', {})", "return wpie({})", "return wipe"):
+            answer = await client.call_tool("codecall:execute", {"script": script})
+            hints.append("{message}: {hint}".format(**answer.structured_content["error"]))
+    assert "Tool 'wipe' is not available to CodeCall. The server's operator has not enabled it" in hints[0]
+    assert "Tool 'wipe' is not available to CodeCall" in hints[1]
+    assert all("available" not in hint for hint in hints[2:])
 
 
 async def test_mark_errors(make_shop: Any) -> None:

@@ -99,7 +99,45 @@ async def test_the_value_is_text_and_structured_content_and_prints_are_logs():
 
 async def test_a_script_without_return_gives_null():
     async with connected() as client:
-        assert texts(await run(client, "x = 1")) == ["null"]
+        assert texts(await run(client, "def f():\n  return 1")) == ["null"]
+
+
+@pytest.mark.parametrize(
+    ("script", "written"),
+    [
+        ("n = 2\nresult = users_list_all(limit=n)", "return result` after line 2"),
+        ("total = 1\ntotal += 2", "return total` after line 2"),
+        ("if False:\n  return None\nresult = 1", ""),
+        ("x = {}\nx['a'] = 1", ""),
+        ("result = 1\nreturn None", ""),
+    ],
+)
+async def test_an_assignment_at_the_end_gives_null_and_a_warning(script: str, written: str):
+    async with connected() as client:
+        found = texts(await run(client, script))
+    warned = f"warnings:\nThe script gave no value: write `{written}, its last."
+    assert found == (["null", warned] if written else ["null"])
+
+
+async def test_a_script_in_the_other_language_is_told_where_it_belongs():
+    async with connected() as client:
+        sent = await run(client, "const all = await users_list_all({ limit: 2 });\nreturn all;")
+        python = {"script": "def f(x):\n    return x\nreturn f(1)"}
+        ran = await client.call_tool("codecall:execute", python)
+        dry = await client.call_tool("codecall:execute", python | {"dryRun": True})
+        broken = await client.call_tool("codecall:execute", {"script": "const x = ("})
+    assert "This is JavaScript, sent as Starlark: `codecall_execute` runs it" in texts(sent)[0]
+    assert ran.structured_content["error"]["hint"].startswith('This reads as Starlark: send it with `language: "star')
+    assert dry.structured_content["result"]["findings"][0]["hint"] == ran.structured_content["error"]["hint"]
+    assert "Starlark" not in broken.structured_content["error"]["hint"]
+
+
+async def test_where_starlark_is_off_nothing_is_said_of_it():
+    server = FastMCP("off")
+    CodeCallPlugin.init(vm={"preset": "secure"}).install(server)
+    async with Client(server) as client:
+        ran = await client.call_tool("codecall:execute", {"script": "def f(x):\n    return x\nreturn f(1)"})
+    assert ran.structured_content["error"]["hint"].startswith("This is Python; a script is JavaScript")
 
 
 async def test_an_expression_at_the_end_gives_null_and_a_warning_that_the_model_reads():

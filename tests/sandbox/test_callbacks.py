@@ -121,3 +121,12 @@ def test_a_wrong_option_of_an_enclave_is_refused_by_name(options: dict[str, Any]
     with pytest.raises(OptionsError) as refused:
         Enclave(options)  # type: ignore[arg-type]
     assert refused.value.message.startswith(message)
+
+
+async def test_a_function_of_scripts_that_is_called_as_a_tool_is_named() -> None:
+    async with Enclave("secure") as enclave:
+        result = await enclave.execute(
+            "return await callTool('getResult', {})", tools=[{"name": "get"}], tool_handler=waits
+        )
+    assert result.error is not None
+    assert "a function of the script, not a tool: write `await getResult('res_…')`" in (result.error.hint or "")

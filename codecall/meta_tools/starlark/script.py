@@ -178,6 +178,7 @@ class ScriptTool(MetaTool):
         )
         result, blocks = await run_script(self._runtime, context, view, request, broker_class=ScriptBroker)
         if result.error is not None:
+            self.spell_hint(result.error)
             return _failed(_error_text(result), result.envelope(), result.logs)
         body = answer_body(result, result.warnings)
         answer = tool_result(

@@ -27,7 +27,10 @@ from codecall.errors import (
 from codecall.sandbox import wire
 from codecall.sandbox.host.pipe import WorkerPipe
 
-WORKER_COMMAND = (sys.executable, "-I", "-m", "codecall.sandbox.worker")
+PYTHON = str(Path(sys.executable).absolute())
+"""The interpreter of this process: one that was found by a relative path means no file where workers start."""
+
+WORKER_COMMAND = (PYTHON, "-I", "-m", "codecall.sandbox.worker")
 """How a worker is started: isolated from the environment, the user's site folder and the working directory."""
 
 KERNEL_FACTS = {"NoNewPrivs": "1", "Seccomp": "2", "CapPrm": "0" * 16, "CapEff": "0" * 16, "CapAmb": "0" * 16}
@@ -211,6 +214,12 @@ def start_process(command: Sequence[str], connection: socket.socket) -> subproce
             close_fds=True,
             start_new_session=True,
         )
+    except FileNotFoundError as failure:
+        raise WorkerStartupError(
+            f"A worker process could not be started: there is no {command[0]}",
+            hint=f"`{command[0]}` was `sys.executable` when the server started: start it with an interpreter that is "
+            "there.",
+        ) from failure
     except OSError as failure:
         raise WorkerStartupError(
             f"A worker process could not be started: {failure.strerror}",

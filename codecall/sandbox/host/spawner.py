@@ -13,7 +13,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 
@@ -24,9 +23,9 @@ import msgspec
 from codecall.errors import WorkerStartupError
 from codecall.options import PoolOptions
 from codecall.sandbox import wire
-from codecall.sandbox.host.process import WorkerProcess, socket_pair, start_process
+from codecall.sandbox.host.process import PYTHON, WorkerProcess, socket_pair, start_process
 
-FORK_SERVER_COMMAND = (sys.executable, "-I", "-m", "codecall.sandbox.worker.fork_server")
+FORK_SERVER_COMMAND = (PYTHON, "-I", "-m", "codecall.sandbox.worker.fork_server")
 """How the fork server is started: isolated as a worker is."""
 
 CLOSING_S = 1.0

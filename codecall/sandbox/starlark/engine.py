@@ -177,8 +177,8 @@ class StarlarkEngine:
         text = encoder.encode(value)
         warnings = list(encoder.notes)
         warnings += self._missed.warnings(cast("StarlarkProgram", self._program), self.ask)
-        if value is None and self._program is not None and (line := self._program.discarded_value_line) is not None:
-            warnings.append(f"The script gave no value: write `return` before the expression in line {line}, its last.")
+        if value is None and self._program is not None and self._program.lost_value is not None:
+            warnings.append(f"The script gave no value: write {self._program.lost_value}.")
         self.outcome = ScriptOutcome(value=text, warnings=warnings)
 
     def _stop(self, code: str, detail: object = "") -> None:

@@ -9,7 +9,8 @@ half of the time of a script that computes.
 Private names of starlark 0.6 that this file uses, since there is no public way: `_format_impl`, `_to_iter` and
 `_encode_value`, which are called with other arguments or count elements first; `_data`, the items of a list; `_charge`
 and `_charge_thread_alloc`, which are replaced; `_eval_expr` and `_exec_stmt`, whose frames hold the node that is
-evaluated as `expr` and `stmt`, with its place; and the local variables `self` and `key` of methods of dicts.
+evaluated as `expr` and `stmt`, with its place; the local variables `self` and `key` of methods of dicts; and `obj` and
+`idx` of `_index_get`, which reads `value[key]`.
 """
 
 # pyright: reportPrivateUsage=false, reportUnknownMemberType=false, reportUnknownArgumentType=false, reportUnknownVariableType=false
@@ -34,6 +35,10 @@ FEW: Final = 1024
 
 _NODES: Final[Mapping[CodeType, str]] = {evaluator._eval_expr.__code__: "expr", evaluator._exec_stmt.__code__: "stmt"}
 """Functions of the evaluator that stand for a place in the script, and their variable that holds the node."""
+
+
+_INDEX: Final = evaluator._index_get.__code__
+"""The function that reads `value[key]`."""
 
 
 def innermost_offset(trace: TracebackType | None) -> int | None:
@@ -70,6 +75,15 @@ def dict_and_key(trace: TracebackType | None) -> tuple[Dict, object] | None:
     values = trace.tb_frame.f_locals if trace is not None else {}
     owner = values.get("self")
     return (owner, values.get("key")) if isinstance(owner, Dict) else None
+
+
+def list_and_index(trace: TracebackType | None) -> tuple[StarlarkList, object] | None:
+    """The list of which the innermost frame of a traceback reads an item, and by what."""
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    values = trace.tb_frame.f_locals if trace is not None and trace.tb_frame.f_code is _INDEX else {}
+    owner = values.get("obj")
+    return (owner, values.get("idx")) if isinstance(owner, StarlarkList) else None
 
 
 def _extend(items: StarlarkList, more: Iterable[Any]) -> None:

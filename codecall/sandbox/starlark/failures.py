@@ -12,9 +12,10 @@ from typing import Final, NamedTuple, cast
 from starlark.eval.errors import EvalError
 from starlark.eval.values import Dict, StarlarkList
 
+from codecall.sandbox.agentscript.foreign_words import LIST_WRAPPERS
 from codecall.sandbox.agentscript.parser.unicode import DECEIVES_IN_CODE, well_formed
 from codecall.sandbox.lines import LineTable
-from codecall.sandbox.starlark.evaluator_internals import dict_and_key, innermost_offset
+from codecall.sandbox.starlark.evaluator_internals import dict_and_key, innermost_offset, list_and_index
 from codecall.sandbox.starlark.mistakes import evaluation_hint
 from codecall.sandbox.wire import Failure
 
@@ -45,6 +46,9 @@ MAX_LOOKED_AT: Final = 1_000
 """Characters of a message that are looked at for a hint."""
 
 
+_UNWRAPPED: Final = 'What a tool returns is not wrapped: leave ["{}"] out.'
+
+
 class ToolFailedError(EvalError):
     """A call failed; the server has the record of it."""
 
@@ -61,7 +65,7 @@ class TaskFailedError(EvalError):
         self.offset = offset_of(failure)
         """Where in the script the function failed."""
         self.keys = keys_of(failure)
-        """What the hint says of the dict that lacks a key."""
+        """What the hint says of the value that lacks a key."""
 
 
 def message_of(error: BaseException) -> str:
@@ -87,14 +91,35 @@ def offset_of(error: BaseException) -> int | None:
 
 
 def keys_of(error: BaseException) -> str | None:
-    """What there is in the dict that lacks the key which an error is about: its keys, the nearest, its only list."""
+    """What there is in the value that lacks the key which an error is about: of a dict its keys, the nearest, its only
+    list; of a list that nothing is wrapped around it, where the key is one of those by which other clients wrap."""
     if isinstance(error, TaskFailedError):
         return error.keys
+    if (read := list_and_index(error.__traceback__)) is not None:
+        return _of_list(*read)
     found = dict_and_key(error.__traceback__)
     if found is None or not message_of(error).startswith("KeyError"):
         return None
     owner, key = found
-    return keys_in(owner, key).text or None
+    return _of_failed_call(owner, key) or keys_in(owner, key).text or None
+
+
+def _of_failed_call(owner: Dict, key: object) -> str | None:
+    """For the value of a call that `try_call` made in vain."""
+    if key != "value" or set(cast("Iterable[object]", owner)) != {"ok", "error"} or owner["ok"] is not False:
+        return None
+    error = cast("object", owner["error"])
+    code = key_text(error["code"]) if isinstance(error, Dict) and "code" in error else None
+    return (
+        f'The call failed{f" ({code})" if code else ""}, so there is no value: look at value["ok"] first; '
+        'value["error"]["message"] says why.'
+    )
+
+
+def _of_list(items: StarlarkList, key: object) -> str | None:
+    first = next(iter(cast("Iterable[object]", items)), None)
+    is_wrapper = isinstance(key, str) and key in LIST_WRAPPERS and not (isinstance(first, Dict) and key in first)
+    return _UNWRAPPED.format(key) if is_wrapper else None
 
 
 class KeysOfDict(NamedTuple):
@@ -111,10 +136,10 @@ class KeysOfDict(NamedTuple):
 def keys_in(owner: Dict, key: object) -> KeysOfDict:
     """What a script may have meant by a key that this dict lacks."""
     keys = islice(cast("Iterable[object]", owner), MAX_KEYS)
-    named = {text: (name, cast("object", owner[name])) for name in keys if (text := _key_text(name)) is not None}
+    named = {text: (name, cast("object", owner[name])) for name in keys if (text := key_text(name)) is not None}
     if not named:
         return KeysOfDict("")
-    text = _key_text(key)
+    text = key_text(key)
     near = get_close_matches(text, named, n=1, cutoff=0.75) if text is not None else []
     lists = [name for name, (_, value) in named.items() if isinstance(value, StarlarkList)]
     more = f" and {len(owner) - len(named)} more" if len(owner) > len(named) else ""
@@ -130,7 +155,7 @@ def keys_in(owner: Dict, key: object) -> KeysOfDict:
     )
 
 
-def _key_text(key: object) -> str | None:
+def key_text(key: object) -> str | None:
     """A key as a script writes it; None where that is long, or would deceive the reader."""
     if not isinstance(key, str):
         return str(key) if isinstance(key, int) else None

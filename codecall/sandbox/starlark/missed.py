@@ -17,7 +17,7 @@ from starlark.syntax.tokens import TokenKind
 from codecall.sandbox.agentscript.diagnosis.remedies import declares
 from codecall.sandbox.agentscript.validator.names import AskHost
 from codecall.sandbox.starlark.evaluator_internals import calling_offset
-from codecall.sandbox.starlark.failures import MAX_KEY, keys_in
+from codecall.sandbox.starlark.failures import MAX_KEY, key_text, keys_in
 from codecall.sandbox.starlark.read import StarlarkProgram, walk
 from codecall.sandbox.starlark.thread import TaskThread
 
@@ -29,10 +29,42 @@ MAX_MISSED: Final = 3
 
 _MAX_KEYS: Final = 200
 """Keys of one answer that are remembered."""
+_MAX_ITEMS: Final = 200
+"""Dicts in the lists of one answer in which keys are looked for."""
+_MAX_COMPARED: Final = 2_000
+"""Items of one list that are looked through for a key that one of them lacks."""
 _MAX_FIELDS: Final = 50
 """Keys from which on a dict is a table to look things up in: what it lacks is no field."""
 _MAX_LOOKED_AT: Final = 100
 """Missing keys of one run that are looked at."""
+
+
+class _Place(NamedTuple):
+    """A dict in an answer that scripts may ask for keys."""
+
+    tool: str
+    """The tool that gave the answer."""
+    path: str | None
+    """The key of the list that it is an item of, empty where the answer is that list; None: it is the answer."""
+    owner: Dict
+    siblings: StarlarkList | None
+    """The list."""
+
+
+class _Asked(NamedTuple):
+    """A key of the answers of a tool, or of the items of a list in them."""
+
+    tool: str
+    path: str | None
+    key: str
+
+    @property
+    def owner(self) -> str:
+        """What lacks the key, at the beginning of a warning."""
+        if self.path is None:
+            return f"The answer of {self.tool}"
+        key = key_text(self.path) if self.path else None
+        return f"An item of {'the list' if key is None else f'value[{key}]'} in the answer of {self.tool}"
 
 
 class _Missed(NamedTuple):
@@ -62,41 +94,74 @@ def _is_or(node: object) -> TypeGuard[ast.BinaryOperatorExpression]:
     return isinstance(node, ast.BinaryOperatorExpression) and node.op is TokenKind.OR
 
 
+def _places(tool: str, answer: object) -> Iterator[_Place]:
+    """The dicts of an answer: itself, and the items of its lists."""
+    lists = [("", answer)]
+    if isinstance(answer, Dict):
+        yield _Place(tool, None, answer, None)
+        found = cast("Iterable[tuple[object, object]]", answer.items())  # pyright: ignore[reportUnknownMemberType]
+        lists = [(key, value) for key, value in islice(found, _MAX_KEYS) if isinstance(key, str)]
+    left = _MAX_ITEMS
+    for path, value in lists:
+        if isinstance(value, StarlarkList):
+            items = list(islice(cast("Iterable[object]", value), left))
+            left -= len(items)
+            yield from (_Place(tool, path, item, value) for item in items if isinstance(item, Dict))
+
+
 class MissedKeys:
     """The keys that one script has asked its answers for in vain."""
 
     def __init__(self) -> None:
-        self._answers: dict[int, tuple[str, Dict]] = {}
+        self._answers: dict[int, list[_Place]] = {}
+        self._places: dict[int, _Place] = {}
+        """By the identity of the dict."""
         self._keys: dict[str, set[object]] = {}
-        self._missed: dict[tuple[str, str], _Missed] = {}
-        self._looked_at: set[tuple[str, str]] = set()
+        self._missed: dict[_Asked, _Missed] = {}
+        self._looked_at: set[_Asked] = set()
 
     def add_answer(self, tool: str, answer: object) -> None:
         """Add what a tool gave."""
+        places = list(_places(tool, answer))
+        if not places:
+            return
+        while len(self._answers) >= MAX_ANSWERS:
+            for place in self._answers.pop(next(iter(self._answers))):
+                del self._places[id(place.owner)]
+        self._answers[id(places[0].owner)] = places
+        self._places.update((id(place.owner), place) for place in places)
         if isinstance(answer, Dict):
-            while len(self._answers) >= MAX_ANSWERS:
-                del self._answers[next(iter(self._answers))]
-            self._answers[id(answer)] = tool, answer
             self._keys.setdefault(tool, set()).update(islice(cast("Iterable[object]", answer), _MAX_KEYS))
 
     def add_read(self, owner: Dict, key: object, default: object) -> None:
         """Add that a dict was asked for a key that it lacks."""
-        tool, answer = self._answers.get(id(owner), ("", None))
-        if answer is not owner or not isinstance(key, str) or not self._is_new(tool, key, owner):
+        place = self._places.get(id(owner))
+        if place is None or not isinstance(key, str) or not self._is_new(place, key):
             return
         found = keys_in(owner, key)
-        wants_list = isinstance(default, StarlarkList) or key.casefold() in tool.casefold()
+        if place.siblings is not None:
+            # Items differ: what another one has is a field that this one goes without.
+            siblings = islice(cast("Iterable[object]", place.siblings), _MAX_COMPARED)
+            if found.near is None or any(isinstance(item, Dict) and key in item for item in siblings):
+                return
+        wants_list = isinstance(default, StarlarkList) or key.casefold() in place.tool.casefold()
         meant = found.near or (found.only_list if wants_list or default is None else None)
         if meant is not None:
             if_list = found.near is None and not wants_list
-            self._missed[tool, key] = _Missed(calling_offset(), meant, found.text, if_list)
+            asked = _Asked(place.tool, place.path, key)
+            self._missed[asked] = _Missed(calling_offset(), meant, found.text, if_list)
 
-    def _is_new(self, tool: str, key: str, owner: Dict) -> bool:
+    def _in_items(self, asked: _Asked) -> bool:
+        """Whether an item of that list has the key, in another answer of the tool."""
+        places = (place for place in self._places.values() if (place.tool, place.path) == (asked.tool, asked.path))
+        return any(asked.key in place.owner for place in places)
+
+    def _is_new(self, place: _Place, key: str) -> bool:
         """Whether a missing key is looked at, which takes a while: each once, and not in tables."""
-        if len(owner) > _MAX_FIELDS or len(key) > MAX_KEY or len(self._looked_at) >= _MAX_LOOKED_AT:
+        if len(place.owner) > _MAX_FIELDS or len(key) > MAX_KEY or len(self._looked_at) >= _MAX_LOOKED_AT:
             return False
         before = len(self._looked_at)
-        self._looked_at.add((tool, key))
+        self._looked_at.add(_Asked(place.tool, place.path, key))
         return len(self._looked_at) > before
 
     def warnings(self, program: StarlarkProgram, ask: AskHost) -> list[str]:
@@ -106,19 +171,23 @@ class MissedKeys:
             program: What ran.
             ask: Asks the host what a tool says of its answers.
         """
-        missed = {name: row for name, row in self._missed.items() if name[1] not in self._keys.get(name[0], ())}
+        missed = {
+            asked: row
+            for asked, row in self._missed.items()
+            if not (asked.key in self._keys.get(asked.tool, ()) if asked.path is None else self._in_items(asked))
+        }
         if not missed:
             return []
         nodes = [node for node, _ in walk(program.file.statements)]
         texts = {node.value for node in nodes if isinstance(node, ast.StringLiteral)}
         lists = {start for node in nodes for start in _starts_before_list(node)}
         return [
-            f"The answer of {tool} has no key {json.dumps(key)}"
+            f"{asked.owner} has no key {json.dumps(asked.key)}"
             f"{'' if row.offset is None else f', which line {program.lines.line(row.offset)} asks for'}. {row.text}"
-            for (tool, key), row in missed.items()
+            for asked, row in missed.items()
             if (row.offset in lists or not row.if_list)
             and row.meant not in texts
-            and not declares(ask(tool, "tool", ""), key)
+            and not declares(ask(asked.tool, "tool", ""), asked.key)
         ][:MAX_MISSED]
 
 

@@ -136,6 +136,11 @@ EVALUATION: Final = (
         'return "{}"["a"]',
     ),
     _row(
+        r"got string for sequence index",
+        'It is a list, no dict: value[0]["key"] reads one item, [x["key"] for x in value] all.',
+        'return []["a"]',
+    ),
+    _row(
         r"^parallel: (?:element|a list|it takes one list)",
         "Give it functions: parallel([lambda: a(x=1), lambda: b()]); of a list [lambda i=i: a(x=i) for i in items].",
         "return parallel([1])",

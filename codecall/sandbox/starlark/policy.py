@@ -253,6 +253,50 @@ DEFAULT_HINTS: Final = {
 DURATION_HINT: Final = "Make fewer or faster tool calls, run them side by side with parallel([...]), or split the work."
 """What to do where a script takes too long in all."""
 
+MAX_READ: Final = 20_000
+"""Characters of a script that are looked at to tell its language."""
+
+_JAVASCRIPT: Final = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        r"^\s{0,40}(?:const|let|var)\s+[\w$\[{]",
+        r"\bawait\s",
+        r"=>",
+        r"[!=]==",
+        r"\bcallTool\(",
+        r";[ \t]{0,9}$",
+        r"^\s{0,40}//",
+        r"\bfunction\b[^\n(]{0,80}\(",
+        r"^\s{0,40}\}\s{0,40}(?:else|catch|[);,])",
+        r"\$\{",
+    )
+)
+"""Signs of JavaScript, of which a Starlark script has one at most."""
+
+JAVASCRIPT_SENT: Final = (
+    "This is JavaScript, sent as Starlark: `codecall:execute` runs it, without `language` (of files, those not called "
+    ".star). In Starlark:"
+)
+"""What a hint says of it."""
+
+_PYTHON: Final = re.compile(
+    r"^[ \t]{0,40}(?:(?:def|for|if|elif|while)\b[^\n{}]{1,200}|else[ \t]{0,9}):[ \t]{0,9}(?:#.*)?$"
+    r"|\bfor[ \t]+\w{1,60}(?:,[ \t]*\w{1,60})?[ \t]+in\b|\blambda\b[^:\n]{0,80}:|\b(?:None|True|False)\b",
+    re.MULTILINE,
+)
+"""A sign of Starlark."""
+
+
+def reads_as_javascript(script: str) -> bool:
+    """Whether a script that is no Starlark is JavaScript."""
+    return sum(sign.search(script, 0, MAX_READ) is not None for sign in _JAVASCRIPT) > 1
+
+
+def reads_as_starlark(script: str) -> bool:
+    """Whether a script that is no JavaScript is Starlark."""
+    return _PYTHON.search(script, 0, MAX_READ) is not None and not reads_as_javascript(script)
+
+
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What may be a name."""

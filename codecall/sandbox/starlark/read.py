@@ -20,7 +20,7 @@ from codecall.sandbox import wire
 from codecall.sandbox.agentscript.checked import MAX_FINDINGS, Violation, invalid_script
 from codecall.sandbox.agentscript.parser.parse import prescan
 from codecall.sandbox.agentscript.validate import without_fence
-from codecall.sandbox.agentscript.validator.names import AskHost
+from codecall.sandbox.agentscript.validator.names import AskHost, is_about_server
 from codecall.sandbox.lines import LineTable
 from codecall.sandbox.starlark.mistakes import syntax_hint
 from codecall.sandbox.starlark.policy import (
@@ -28,12 +28,14 @@ from codecall.sandbox.starlark.policy import (
     BUILTIN_NAMES,
     FOREIGN_NAMES,
     FOREIGN_WORDS,
+    JAVASCRIPT_SENT,
     MAX_NESTING,
     NAME,
     TYPES,
     builtin_names,
     function_name,
     lower_case_names,
+    reads_as_javascript,
 )
 from codecall.wording import join_names
 
@@ -63,6 +65,7 @@ _BY_NAME: Final = frozenset({"call_tool", "try_call"})
 MAX_LISTED_TOOLS: Final = 20
 """Most tools of a server that an error lists."""
 
+_FUNCTION: Final = "`{0}` is a function of the script, not a tool: write {0}(…)."
 _POSITIONAL: Final = "tools take their input by name"
 
 
@@ -78,8 +81,8 @@ class StarlarkProgram:
     computed: bool
     """Whether it may call others, too: names are computed, or a server is used as a value."""
     loops: tuple[wire.Loop, ...]
-    discarded_value_line: int | None
-    """The line of the last statement, if that is an expression whose value nothing takes."""
+    lost_value: str | None
+    """What to write where the script gives no value, if its last statement has one that nothing takes."""
 
 
 def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str], ask: AskHost) -> StarlarkProgram:
@@ -111,7 +114,7 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
     nodes = list(walk(file.statements))
     if violations := [found for node, depth in nodes if (found := _structure(node, depth)) is not None]:
         raise invalid_script(text, violations[:MAX_FINDINGS])
-    discarded_value_line = _discarded_value_line(file.statements, lines) if not terms.value else None
+    lost_value = _lost_value(file.statements, lines) if not terms.value else None
     file.statements = [_wrapped(_with_value(file.statements, terms.value, len(text)), data, len(text))]
     builtins = builtin_names(console=start.limits.allow_console, extracts=terms.extracts, results=terms.results)
     resolve(file, lexer.locs, universal=builtins)
@@ -124,18 +127,26 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
     if check.violations:
         raise invalid_script(text, check.violations)
     loops = tuple(wire.Loop("for", node.start) for node, _ in nodes if isinstance(node, ast.ForStatement))
-    return StarlarkProgram(file, lines, tuple(check.calls), check.computed, loops, discarded_value_line)
+    return StarlarkProgram(file, lines, tuple(check.calls), check.computed, loops, lost_value)
 
 
-def _discarded_value_line(statements: Sequence[ast.Statement], lines: LineTable) -> int | None:
-    """The line of an expression at the end; what only prints is none."""
+def _lost_value(statements: Sequence[ast.Statement], lines: LineTable) -> str | None:
+    """What to write for an expression or an assignment at the end; what only prints has no value."""
     last = statements[-1] if statements else None
+    if isinstance(last, ast.AssignmentStatement) and isinstance(last.lhs, ast.Identifier):
+        if any(isinstance(node, ast.ReturnStatement) and _is_none(node.value) for node, _ in walk(statements)):
+            return None  # it may have ended there
+        return f"`return {last.lhs.name:.{MAX_GUESSED}}` after line {lines.position(last.start)[0]}, its last"
     if not isinstance(last, ast.ExpressionStatement):
         return None
     called = last.expression.fn if isinstance(last.expression, ast.CallExpression) else None
     if isinstance(called, ast.Identifier) and called.name in ("print", "fail"):
         return None
-    return lines.position(last.start)[0]
+    return f"`return` before the expression in line {lines.position(last.start)[0]}, its last"
+
+
+def _is_none(value: ast.Expression | None) -> bool:
+    return value is None or (isinstance(value, ast.Identifier) and value.name == "None")
 
 
 def _with_value(statements: list[ast.Statement], name: str, end: int) -> list[ast.Statement]:
@@ -212,6 +223,8 @@ def _syntax_violations(text: str, lines: LineTable, errors: Sequence[StarlarkErr
     begin, end = text.rfind("\n", 0, offset) + 1, text.find("\n", offset)
     line = text[begin : end if end >= 0 else len(text)]
     hint = _WORDS.get(word) or syntax_hint(line[:MAX_LINE], offset - begin, message)
+    if reads_as_javascript(text):
+        hint = f"{JAVASCRIPT_SENT} {hint}"
     return [Violation(offset, None, message, hint, "SYNTAX_ERROR")]
 
 
@@ -244,6 +257,7 @@ class _Names:
         self._own = own
         """The variables of the script and of its functions."""
         self._console = start.limits.allow_console
+        self._builtins = builtin_names(console=self._console, extracts=terms.extracts, results=terms.results)
         self._ask = ask
         self._known: dict[str, bool] = {}
         self._near: dict[str, str | None] = {}
@@ -333,7 +347,8 @@ class _Names:
             return
         self.calls.append(wire.NamedCall("tool", name, node.start))
         if function.name == "call_tool" and not self._exists(name):
-            self._add(first.start, f"Tool '{name}' was not found", self._hint(name, as_function=False))
+            hint = _FUNCTION.format(name) if name in self._builtins else self._hint(name, as_function=False)
+            self._add(first.start, f"Tool '{name}' was not found", hint)
 
     def _is_tool(self, node: Any) -> bool:
         """Whether an expression names one tool: `server.tool`, or its function."""
@@ -364,7 +379,7 @@ class _Names:
             self._add(node.start, f"{name} is not defined", hint)
             return
         hint = _NAMES.get(name) or self._variable_hint(name) or self._joined_hint(node)
-        hint = hint or self._hint(name, as_function=True)
+        hint = hint or self._hint(name, as_function=True, is_tool="_" in name or node.start in self._members)
         self._add(node.start, f"'{name}' is not defined", hint)
 
     def _variable_hint(self, name: str) -> str | None:
@@ -389,8 +404,8 @@ class _Names:
         tool = cast("Mapping[str, str]", json.loads(answer) if answer is not None else {}).get("tool")
         return f"Did you mean `{function_name(tool)}`?" if tool else None
 
-    def _hint(self, name: str, *, as_function: bool) -> str | None:
-        """What may have been meant by `name`."""
+    def _hint(self, name: str, *, as_function: bool, is_tool: bool = True) -> str | None:
+        """What may have been meant by `name`; where it is that of a tool, why that may be missing."""
         if as_function and len(name) <= MAX_GUESSED:
             known = self._nearest(name, [*BUILTIN_NAMES, *self._functions, *self._data, *self._own], 0.75)
             if known:
@@ -399,9 +414,13 @@ class _Names:
             answer = None
             if len(self._near) < MAX_QUESTIONS and len(name) <= wire.MAX_NAME_LENGTH:
                 answer = self._ask(name, "space")
-            tools = cast("Mapping[str, list[str]]", json.loads(answer) if answer is not None else {}).get("tools") or []
-            written = [function_name(tool) if as_function else tool for tool in tools]
-            self._near[name] = f"Did you mean {' or '.join(f'`{tool}`' for tool in written)}?" if written else None
+            found = cast("Mapping[str, list[str]]", json.loads(answer) if answer is not None else {})
+            written = [function_name(tool) if as_function else tool for tool in found.get("tools") or []]
+            guess = f"Did you mean {' or '.join(f'`{tool}`' for tool in written)}?" if written else ""
+            unlisted = (found.get("unlisted") or []) if is_tool else []
+            # Where its own server is missing, whatever else there is was not meant.
+            own = [sentence for sentence in unlisted if is_about_server(sentence, name)]
+            self._near[name] = " ".join(own or filter(None, [*unlisted, guess])) or None
         return self._near[name]
 
     def _nearest(self, name: str, known: Iterable[str], cutoff: float) -> list[str]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from codecall.sandbox.host.process import socket_pair
+from codecall.errors import WorkerStartupError
+from codecall.sandbox.host.process import WORKER_COMMAND, socket_pair, start_process
 from codecall.sandbox.host.spawner import ForkedProcess
 from codecall.sandbox.wire import EXIT_RECORD, EXITED
 
@@ -23,3 +27,22 @@ def test_its_end_may_be_learned_of_by_two_at_once(_: int) -> None:
         assert [future.result() for future in waiting] == [7] * 4
     process.kill()
     assert process.poll() == 7
+
+
+def test_an_interpreter_that_was_found_by_a_relative_path_is_found_from_elsewhere() -> None:
+    look = (
+        "import sys; sys.executable = '../x/python'\n"
+        "from codecall.sandbox.host import process, spawner\n"
+        "print(process.WORKER_COMMAND[0], spawner.FORK_SERVER_COMMAND[0])"
+    )
+    ran = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == [str(Path.cwd() / "../x/python")] * 2
+
+
+def test_an_interpreter_that_is_gone_is_named() -> None:
+    ours, theirs = socket_pair()
+    with ours, theirs, pytest.raises(WorkerStartupError, match="there is no /nowhere/python") as raised:
+        start_process(("/nowhere/python", *WORKER_COMMAND[1:]), theirs)
+    assert raised.value.hint == (
+        "`/nowhere/python` was `sys.executable` when the server started: start it with an interpreter that is there."
+    )

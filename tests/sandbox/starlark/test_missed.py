@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from starlark.eval.mutability import Mutability
 from starlark.eval.values import Dict
 
 from codecall.sandbox.agentscript.validator.names import AskTopic
 from codecall.sandbox.starlark import missed
 from codecall.sandbox.starlark.failures import KeysOfDict, keys_in
+from codecall.sandbox.starlark.values import from_json
 from tests.sandbox.starlark.test_engine import Host, value
 
 
@@ -22,6 +24,9 @@ class Shop(Host):
             orders_list=lambda: {"data": [1], "page": 1},
             user=lambda: {"id": 1, "tags": ["a"]},
             names=lambda: {f"user-{number:06}": "a" for number in range(200)},
+            wards=lambda: [{"name": "a", "occupied": 3}, {"name": "b", "occupied": 4, "note": "x"}],
+            beds=lambda page=1: {"beds": [{"bed_id": page} | ({"beds_id": 1} if page > 1 else {})], "page": page},
+            many=lambda: [{"notes": 1}] * 300 + [{"note": 1}],
         )
 
     def ask(self, name: str, about: AskTopic = "tool", member: str = "") -> str | None:
@@ -53,6 +58,19 @@ class Shop(Host):
             'r = orders_list()\nfor x in r.get("items") or []:\n    print(x)',
             'The answer of orders_list has no key "items"',
         ),
+        (
+            "return sum([x.get('occupid', 0) for x in wards()])",
+            'An item of the list in the answer of wards has no key "occupid", which line 1 asks for. The keys are '
+            '"name", "occupied". Did you mean value["occupied"]?',
+        ),
+        (
+            "return [x.get('bedid') for x in beds()['beds']]",
+            'An item of value["beds"] in the answer of beds has no key "bedid", which line 1 asks for.',
+        ),
+        (
+            'r = try_call("wards")\nreturn [x.get("nam") for x in r["value"]]',
+            'An item of the list in the answer of wards has no key "nam"',
+        ),
     ],
 )
 def test_a_key_that_no_answer_has_is_named(script: str, warning: str) -> None:
@@ -77,6 +95,11 @@ def test_a_key_that_no_answer_has_is_named(script: str, warning: str) -> None:
         'a = items_list()\nb = items_list(cursor=a.get("next_cursor"))\nreturn b.get("next_cursor")',
         'return {"data": [1]}.get("orders", [])',
         'return orders_list().get("page")',
+        "return [x.get('note') for x in wards()]",
+        "return [x.get('rows', []) for x in wards()]",
+        "return [x.get('occupid', x['occupied']) for x in wards()]",
+        "return [x.get('beds_id') for n in (1, 2) for x in beds(page=n)['beds']]",
+        "return [x.get('note') for x in many()]",
         'return names().get("user-00001", "none")',
         f'return orders_list().get("{"k" * 5_000}", [])',
     ],
@@ -106,3 +129,11 @@ def test_only_so_many_missing_keys_are_looked_at(script: str, times: int, monkey
     monkeypatch.setattr(missed, "keys_in", counted)
     assert value(Shop().run(script)) == 300
     assert len(looked_at) == times
+
+
+def test_only_so_many_answers_and_items_are_kept() -> None:
+    keys = missed.MissedKeys()
+    for number in range(3 * missed.MAX_ANSWERS):
+        keys.add_answer(f"tool{number}", from_json(json.dumps([{"a": 1}] * 1_000), Mutability()))
+    assert len(keys._answers) == missed.MAX_ANSWERS
+    assert len(keys._places) == missed.MAX_ANSWERS * missed._MAX_ITEMS

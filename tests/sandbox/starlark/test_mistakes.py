@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -17,7 +18,14 @@ from codecall.sandbox.starlark.mistakes import (
     SYNTAX,
     Mistake,
 )
-from codecall.sandbox.starlark.policy import FOREIGN_NAMES, FOREIGN_WORDS, Foreign
+from codecall.sandbox.starlark.policy import (
+    FOREIGN_NAMES,
+    FOREIGN_WORDS,
+    JAVASCRIPT_SENT,
+    Foreign,
+    reads_as_javascript,
+    reads_as_starlark,
+)
 from tests.sandbox.starlark.test_engine import Host
 
 
@@ -84,6 +92,18 @@ def test_a_method_from_elsewhere_is_said_to_be_one(owner: str, method: str, inst
         ("return sum([say(text='99.5')])", "sum([float(x) for x in items])"),
         ("return lists()['contacts']", 'The keys are "items". The list is value["items"].'),
         ("return parallel([lambda: lists()['itmes']])", 'Did you mean value["items"]?'),
+        (
+            "w = lists()['items']\nreturn w['result']",
+            'not wrapped: leave ["result"] out. It is a list, no dict: value[0]',
+        ),
+        ("return [{'name': 1}]['name']", '[x["key"] for x in value] all.'),
+        ("return parallel([lambda: []['data']])", 'leave ["data"] out. It is a list, no dict'),
+        ("return [][{}]", None),
+        ("return [][None]", None),
+        ("return try_call('none')['value']['a']", 'The call failed, so there is no value: look at value["ok"] first'),
+        ("return {'ok': False, 'error': {'code': 'GONE'}}['value']", 'The call failed ("GONE"), so there is no value'),
+        ("return {'ok': True, 'error': 1}['value']", 'The keys are "ok", "error".'),
+        ("return call_tool('try_call')", "`try_call` is a function of the script, not a tool: write try_call(…)."),
         ("return lists()[0]", 'It is a dict, no list; its keys are "items". The list is value["items"].'),
         ("return {1: 'a'}[2]", "its keys are 1. Read with value.get("),
         ("return json.decode('{\"\\\\u202e\": 1}')['a']", "Read with value.get("),
@@ -94,6 +114,35 @@ def test_a_method_from_elsewhere_is_said_to_be_one(owner: str, method: str, inst
 def test_scripts_as_models_write_them(script: str, hint: str | None) -> None:
     found = hint_of(script)
     assert found is None if hint is None else hint in (found or "")
+
+
+def test_a_list_whose_items_have_the_key_is_not_said_to_be_wrapped() -> None:
+    assert (hint_of("return [{'data': 1}]['data']") or "").startswith("It is a list, no dict")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "const w = await wards();\nreturn w",
+        "let total = 0;\nfor (const x of [1]) { total += x }\nreturn total",
+        "return [1].map((x) => `${x}`)",
+        "// all of them\nreturn callTool('say', {});",
+    ],
+)
+def test_javascript_is_said_to_be_javascript(script: str) -> None:
+    assert (hint_of(script) or "").startswith(JAVASCRIPT_SENT)
+
+
+@pytest.mark.parametrize("row", [*FOREIGN_WORDS, *LINES, *SYNTAX], ids=lambda row: row.probe)
+def test_one_sign_of_javascript_does_not_make_it(row: Foreign | Mistake) -> None:
+    assert not reads_as_javascript(row.probe)
+
+
+@pytest.mark.parametrize("mark", ["const x ", "for x,", "lambda x ", "function ", "} ", "def f(", "await ", "\n "])
+def test_telling_the_language_takes_no_time(mark: str) -> None:
+    began = time.process_time()
+    assert not (reads_as_javascript(mark * 30_000) and reads_as_starlark(mark * 30_000))
+    assert time.process_time() - began < 0.5
 
 
 @pytest.mark.parametrize(

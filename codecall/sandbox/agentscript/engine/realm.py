@@ -7,7 +7,8 @@ what runs is decided here, job by job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, Literal, Protocol, TypeAlias, cast
@@ -26,7 +27,8 @@ from codecall.sandbox.agentscript.engine.console import Console
 from codecall.sandbox.agentscript.engine.heap import HeapGauge, release_memory
 from codecall.sandbox.agentscript.engine.prelude import LOCALE, NEEDS_LOCALE, REFERENCES, runtime_text
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
-from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic
+from codecall.sandbox.agentscript.ruleset import closest_name
+from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic, NamespaceInfo
 from codecall.sandbox.wire import Answer, Call, Failure, Limits, calls_that_fit, has_large_integer, utf8_length
 
 _NoPosition: TypeAlias = tuple[None, None]
@@ -46,6 +48,12 @@ JOBS_PER_CHECK: Final = 256
 
 MAX_POSITIONS: Final = 64
 """Stacks whose position in the script is remembered."""
+
+MAX_UNKNOWN_TOOLS: Final = 3
+"""Tools that `getTool` did not find, of which a warning says what may have been meant."""
+
+MAX_COMPARED: Final = 60
+"""Most characters of such a name."""
 
 _HOST_FUNCTIONS: Final = (
     *("$post", "$ask", "$log", "$stop", "$checkpoint", "$finish", "$fail", "$exhausted", "$ran"),
@@ -100,6 +108,8 @@ class Realm:
         self._raced = frozenset[int]()
         """Calls of a script that has ended, of which it wanted only the first to end."""
         self._calls = CallHistory()
+        self._unknown_tools: dict[str, None] = {}
+        """The tools that `getTool` was asked for in vain."""
         self._positions: dict[str, Position | _NoPosition] = {}
         self._program: InstrumentedScript | None = None
         self._engine, self._operate = self._build(stack_bytes)
@@ -255,7 +265,21 @@ class Realm:
         return position
 
     def _host_ask(self, name: str, about: AskTopic, member: str) -> str | None:
-        return self.ask(_decode_json(name), about, _decode_json(member))
+        tool = str(_decode_json(name))
+        answer = self.ask(tool, about, _decode_json(member))
+        if about == "tool" and answer is None and len(self._unknown_tools) < MAX_UNKNOWN_TOOLS:
+            self._unknown_tools[tool] = None
+        return answer
+
+    def _unknown_tool_warnings(self, script: str) -> Iterator[str]:
+        """Warnings about tools that the script asked for and that there are not, where a similar name is meant."""
+        for name in self._unknown_tools:
+            found = self.ask(name, "space", "") if len(name) <= MAX_COMPARED else None
+            near = closest_name(name, _decode_json(found, type=NamespaceInfo).tools) if found is not None else None
+            # A script that names both takes the one or the other.
+            if near is not None and not any(f"{quote}{near}{quote}" in script for quote in ("'", '"', "`")):
+                asked, meant = json.dumps(name), json.dumps(near)
+                yield f"`getTool({asked})` is undefined: no tool is called so. Did you mean {meant}?"
 
     def _host_log(self, line: str) -> bool:
         return self.console.add(str(_decode_json(line)))
@@ -291,6 +315,8 @@ class Realm:
                 )
                 joined = "".join(warnings)
                 warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
+            if program is not None:
+                warnings += self._unknown_tool_warnings(program.script)
             self._end(ScriptOutcome(value=value, warnings=warnings))
 
     def _declares(self, tool: str, name: str) -> bool:

@@ -235,13 +235,15 @@ def _check_unknown_names(
         if info.callable and name in owners.called and hint == row.instead:
             namespaces[name] = {"": name}
             continue
-        if name in assigned and hint == row.instead:
+        if info.refused and name in owners.called:
+            hint = info.refused
+        elif name in assigned and hint == row.instead:
             hint = f"Declare it: `const {shorten_name(name)} = …`, or `let` if it gets other values later."
         elif hint == row.instead or (name in owners.names and info.tools and info.tools[0].startswith(name)):
             hint = _tool_hint(info, name in owners.names) or hint
         if name not in assigned and (name in owners.names or "_" in name):
             # Where its own server is missing, whatever else there is was not meant.
-            own = [sentence for sentence in info.unlisted if _is_about(sentence, name)]
+            own = [sentence for sentence in info.unlisted if is_about_server(sentence, name)]
             hint = " ".join(own or (*info.unlisted, hint))
         if (called := owners.keywords.get(offset)) is not None:
             key = shorten_name(name)
@@ -264,7 +266,7 @@ def _tool_hint(info: NamespaceInfo, is_owner: bool) -> str | None:
     return f"No tool is called so. Did you mean {first}? Write `await tools[{first}]({{…}})`.{more}"
 
 
-def _is_about(sentence: str, name: str) -> bool:
+def is_about_server(sentence: str, name: str) -> bool:
     """Whether a sentence about a server is about the one that a name begins with."""
     return any(
         sentence.startswith(f"Server '{name[:end]}' ") for end in range(1, len(name) + 1) if name[end:][:1] in "_"
@@ -479,6 +481,8 @@ class NamespaceInfo(msgspec.Struct, frozen=True):
     """Whether all its tools are known. Otherwise any member is accepted."""
     callable: bool = False
     """Whether a name that is neither may be called as a tool: the call then says what is missing."""
+    refused: str = ""
+    """Why the tool of that name may not be called, where there is one."""
     anything: bool = False
     """Whether every name may be either, since nothing is known of the tools, nor is to be guessed."""
 
