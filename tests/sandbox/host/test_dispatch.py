@@ -37,13 +37,15 @@ def test_each_outcome_is_told_with_its_names() -> None:
     running = started(log, 5, "tool", "slow")
     assert running.started is not None
     running.started -= 2.5
-    for number in (6, 7):
+    started(log, 6, "tool", "send").is_gated = True
+    for number in (7, 8):
         log.add(wire.Call(number, "late", "{}"))
     summary = log.summary()
     assert summary == (
         "3 tool calls had completed and are not undone: users:list, 2 of orders:get; "
         "1 tool call had failed: data://a (TOOL_TIMEOUT); "
-        "1 tool call was still running and may have taken effect: slow for 2.5 s; 2 tool calls were never started."
+        "1 tool call was still running and may have taken effect: slow for 2.5 s; "
+        "1 tool call was not made and must be allowed, too: send; 2 tool calls were never started."
     )
 
 
