@@ -317,7 +317,8 @@ class ConcurrentCalls:
             if self._errors:
                 raise self._errors[0]
             message = await self._give_turn(self._next_answers())
-            if isinstance(message, wire.Done) or not (self._tasks or self._answers or self._queue):
+            pending = self._tasks or self._answers or self._queue or self._errors
+            if isinstance(message, wire.Done) or not pending:
                 return message
             self._enqueue(message)
 
