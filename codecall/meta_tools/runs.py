@@ -217,7 +217,7 @@ async def run_observed(
             watched = options.shutdown.end_abandoned and not (gate is not None and gate.outlives_request)
             result = await (run_while_connected(context, observed) if watched else observed)
         if stoppable is not None:
-            stoppable.ended(result.error)
+            result = stoppable.ended(result)
     return _with_blocks(result, broker)
 
 

@@ -65,14 +65,25 @@ class RunMemory:
         owner: the caller of the run, as `client_key`.
         lasts_s: most seconds that the run may take.
         admit: checks whether a call may be made.
+        resumable: whether clients may name the run in `resumeFrom`.
     """
 
-    def __init__(self, options: ResumeOptions, *, run_id: str, owner: str, lasts_s: float, admit: CheckAccess) -> None:
+    def __init__(
+        self,
+        options: ResumeOptions,
+        *,
+        run_id: str,
+        owner: str,
+        lasts_s: float,
+        admit: CheckAccess,
+        resumable: bool = True,
+    ) -> None:
         self._options = options
         self._store = RunStore(options.store, options.ttl_s, options.max_value_chars)
         self._run_id = run_id
         self._lasts_s = lasts_s
         self._admit = admit
+        self._resumable = resumable
         self._header = RunHeader(1, run_id, owner, "running", ends=0.0, process=process_identity())
         self._has_header = False  # whether that is in the store
         self._resumed_from = ""
@@ -98,6 +109,11 @@ class RunMemory:
         """See `CallMemory.recorded_calls`."""
         is_missing = self._has_lost or self._store_failed or self._not_stored_reason
         return None if is_missing else self._stored_calls
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether calls of the run are stored, and none is missing from its record but for its value."""
+        return self._stored_calls > 0 and not (self._store_failed or self._not_stored_reason)
 
     def is_whole(self) -> bool:
         """See `CallMemory.is_whole`."""
@@ -253,7 +269,7 @@ class RunMemory:
             self._previous = PreviousCalls()  # the loaded record takes memory
         await self._finish("ok" if result.success else "failed")
         warnings = result.warnings
-        if not result.success and (self._store_failed or self._not_stored_reason):
+        if not result.success and self._resumable and (self._store_failed or self._not_stored_reason):
             reason = "the store of runs failed" if self._store_failed else self._not_stored_reason
             warnings = (*warnings, f"This run cannot be resumed with resumeFrom: {reason}.")
         return replace(result, resumed_from=self._resumed_from, warnings=warnings)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, SupportsFloat
 
-from codecall.errors import ApprovalRequiredError, CodeCallError
+from codecall.envelopes import ExecutionResult
+from codecall.errors import ApprovalRequiredError
+from codecall.globs import display_name
 from codecall.options import ResumeOptions
 
 if TYPE_CHECKING:
@@ -28,6 +31,9 @@ MAX_VALUE_CHARS: Final = 4 * 1024 * 1024
 
 MAX_CALLER_CHARS: Final = 16 * 1024 * 1024
 """Characters of all records of one caller."""
+
+MAX_NAMES: Final = 10
+"""Names of calls in a warning."""
 
 MAX_CHARS: Final = 64 * 1024 * 1024
 """Characters of the records of all runs that can be gone on with; the oldest are dropped beyond it."""
@@ -112,10 +118,22 @@ class StoppableRun:
         self._run_id = run_id
         self._stays = False
 
-    def ended(self, error: CodeCallError | None) -> None:
+    def ended(self, result: ExecutionResult) -> ExecutionResult:
         """The run has ended so. It can be gone on with if a call waits, or if it has itself gone on with one that
-        waited: what was allowed there is not asked for again."""
-        self._stays = isinstance(error, ApprovalRequiredError) or (error is not None and self.previous is not None)
+        waited: what was allowed there is not asked for again.
+
+        Returns:
+            The result, with a warning of completed calls that the same request makes again.
+        """
+        waits = isinstance(result.error, ApprovalRequiredError)
+        is_stored = self.memory is not None and self.memory.is_stored
+        self._stays = is_stored and (waits or (result.error is not None and self.previous is not None))
+        again = {call.name for call in result.calls if call.outcome == "ok" and not (is_stored and call.kept)}
+        if not waits or not again:
+            return result
+        names = ", ".join(repr(display_name(name)) for name in sorted(again)[:MAX_NAMES])
+        warning = f"The same request makes calls again that have completed, since their record is not kept: {names}"
+        return replace(result, warnings=(*result.warnings, warning))
 
     def __enter__(self) -> Self:
         return self
@@ -123,7 +141,7 @@ class StoppableRun:
     def __exit__(self, *_: object) -> None:
         if self.previous is not None:
             self._runs.forget(self._request, self.previous)
-        if self._stays and self.memory is not None and self.memory.recorded_calls():
+        if self._stays:
             self._runs.keep(self._request, self._run_id, self._drop)
         else:
             self._drop()

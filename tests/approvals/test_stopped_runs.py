@@ -187,6 +187,19 @@ async def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest
         assert records_of(served) == (0, 0)
 
 
+async def test_what_cannot_be_kept_is_said_to_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    async with office(tmp_path) as (served, _, client):
+        runs = served.plugin.asking.stopped_runs
+        small = runs._options.model_copy(update={"max_caller_chars": 700})  # pyright: ignore[reportPrivateUsage]
+        monkeypatch.setattr(runs, "_options", small)
+        script = f"await read({{}}); {TWO}"
+        first = await run(client, script)
+        assert error_of(first) == "APPROVAL_REQUIRED"
+        assert [warning for warning in first["warnings"] if "makes calls again" in warning and "'read'" in warning]
+        assert records_of(served) == (0, 0)
+        assert "warnings" not in await run(client, "await read({}); await read({}); throw new Error('no')")
+
+
 async def test_a_run_that_ends_well_leaves_no_record(tmp_path: Path):
     async with office(tmp_path) as (served, _, client):
         assert (await run(client, "return read({})"))["result"] == "letter 1"
