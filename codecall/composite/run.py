@@ -135,6 +135,7 @@ class WorkflowRun:
             with self._scope:
                 async with self._limit(left_s) as limit:
                     self._clock.on_wait = partial(self._note_time, limit)
+                    await self._calls.look_up(self._workflow.tools())
                     await self._drive()
             if self._abort_error is not None and self._scope.cancelled_caught:
                 raise self._abort_error
@@ -185,10 +186,14 @@ class WorkflowRun:
                     step = ready.popleft()
                     running[asyncio.create_task(self._perform(step))] = step
                     self._clock.count_calls(1)
-                ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for task in ended:
+                await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                failures: dict[str, BaseException] = {}
+                for task in [task for task in running if task.done()]:
                     step = running.pop(task)
                     self._clock.count_calls(-1)
+                    if (failure := task.exception()) is not None:
+                        failures[step.id] = failure
+                        continue
                     outcome = task.result()
                     self._outcomes[step.id] = outcome
                     self._skips_rest = self._skips_rest or outcome.skips_rest
@@ -197,6 +202,9 @@ class WorkflowRun:
                         waits_for[follower.id].discard(step.id)
                         if not waits_for[follower.id]:
                             ready.append(follower)
+                if failures:
+                    # The first that failed names the calls of the others that a person has to allow, too.
+                    raise failures.get(self.failed_step) or next(iter(failures.values()))
         finally:
             for task, step in running.items():
                 task.cancel()
