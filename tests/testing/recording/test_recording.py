@@ -140,7 +140,12 @@ ODD = st.recursive(
     | st.floats()
     | st.text(st.characters(codec=None), max_size=3)
     | st.builds(lambda depth: json.loads("[" * depth + "]" * depth), st.sampled_from([250, 500])),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+        | st.builds(json.dumps, inner)
+        | st.builds(lambda depth: "[" * depth + "]" * depth, st.sampled_from([250, 900]))
+    ),
     max_leaves=5,
 )
 NAMES = ["tool", "resource", "prompt", "getTool", "namespace", "member", "input", "value", "error", "masked"]
