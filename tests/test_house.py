@@ -153,7 +153,7 @@ HOUSE = {
         f"{MCP} anyio docket fastmcp_tasks msgspec pydantic uncalled_for",
     ),
     "composite": Row(
-        f"{SHARED} {ENCLAVE} approvals.elicitation approvals.gate approvals.request audit calls catalog meta_tools "
+        f"{SHARED} {ENCLAVE} approvals.elicitation approvals.gate audit calls catalog meta_tools "
         "resume sandbox.languages server telemetry",
         f"{MCP} anyio gotpl jsonschema msgspec pydantic referencing",
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
@@ -30,11 +29,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from codecall.approvals.request import (
     DEFAULT_CALLS,
     MAX_GRANTED_CALLS,
-    MAX_SHOWN_CHARS,
     ApprovalRequest,
     Decision,
     Lifetime,
 )
+from codecall.redaction.questions import MAX_SHOWN_CHARS, question_size
 from codecall.sandbox.interfaces import CallMemory
 
 DENY: Final = "deny"
@@ -281,8 +280,7 @@ def form_of(request: object) -> ElicitRequestFormParams | None:
     params = request.params if isinstance(request, ElicitRequest) else None
     if not isinstance(params, ElicitRequestFormParams):
         return None
-    size = len(params.message) + len(json.dumps(params.requested_schema))
-    return params if size <= MAX_SHOWN_CHARS else None
+    return params if question_size(params.message, params.requested_schema) <= MAX_SHOWN_CHARS else None
 
 
 def can_elicit(context: Context) -> bool:

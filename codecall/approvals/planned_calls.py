@@ -16,7 +16,6 @@ from codecall.approvals.elicitation import UnansweredError
 from codecall.approvals.request import (
     DEFAULT_CALLS,
     MAX_GRANTED_CALLS,
-    MAX_SHOWN_CHARS,
     ApprovalRequest,
     Match,
     describe_input,
@@ -24,7 +23,7 @@ from codecall.approvals.request import (
 from codecall.approvals.rules import RuleSet
 from codecall.catalog.entries import CatalogEntry
 from codecall.globs import display_name
-from codecall.redaction.questions import visible
+from codecall.redaction.questions import MAX_SHOWN_CHARS, visible
 from codecall.sandbox.interfaces import Foresee, PlannedCall
 
 MAX_GROUPS: Final = 20

@@ -19,11 +19,8 @@ from codecall.globs import display_name
 from codecall.jsonio.decode import canonical_digest, sha256
 from codecall.redaction.clean import well_formed
 from codecall.redaction.masking import QuestionMasker
-from codecall.redaction.questions import quoted, visible
+from codecall.redaction.questions import MAX_SHOWN_CHARS, quoted, visible
 from codecall.wording import join_names
-
-MAX_SHOWN_CHARS: Final = 16_384
-"""Most characters of arguments that a person is shown. Nobody can approve more, and a part of them says nothing."""
 
 MAX_SOURCES_SHOWN: Final = 10
 """Most names of sources in one question or error; of more it says how many."""

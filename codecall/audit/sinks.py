@@ -13,9 +13,13 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_s
 
 from codecall.audit.events import AuditEvent
 from codecall.errors import OptionsError
+from codecall.redaction.clean import well_formed
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
+
+_INT64: Final = 2**63
+"""Integers of attributes are smaller, and negative ones no smaller than its negative."""
 
 AUDIT_LOGGER: Final = "codecall.audit"
 """The logger that receives records by default."""
@@ -147,5 +151,7 @@ class OpenTelemetrySink:
 
 
 def _attribute(value: object) -> Any:
-    """Returns a value in a form that attributes accept."""
-    return value if isinstance(value, str | int | float | bool) else json.dumps(value, ensure_ascii=False)
+    """Returns a value in a form that exporters can encode: one that they cannot is left out of the record."""
+    if isinstance(value, float) or (isinstance(value, int) and -_INT64 <= value < _INT64):
+        return value
+    return well_formed(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

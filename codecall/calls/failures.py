@@ -44,10 +44,12 @@ from pydantic import BaseModel
 from pydantic import ValidationError as PydanticValidationError
 
 from codecall.calls.input_texts import problems_from_text, without_links
+from codecall.calls.interfaces import FailedRunResult
 from codecall.calls.pydantic_errors import problems_from_pydantic
 from codecall.catalog.entries import CatalogEntry, JsonObject, call_kind, entry_label
 from codecall.errors import (
     AccessDeniedError,
+    ApprovalRequiredError,
     InputRequiredError,
     InvalidInputError,
     RateLimitedError,
@@ -149,7 +151,11 @@ class FailureTranslator:
                 suffix = f" The tool said: {without_links(text)}" if text else ""
                 message = f"{invalid_input_message(entry.name, problems, entry.input_schema)}{suffix}"
                 return self._error(entry, message, InvalidInputError, details=problems)
-        return self._tool_error(entry, text, own_error)
+        error = self._tool_error(entry, text, own_error)
+        if isinstance(result, FailedRunResult) and result.error.code == ApprovalRequiredError.code:
+            # How a call within it can be allowed, which no hint of any tool could be trusted to say.
+            error.hint, error.shown_path = result.error.hint, result.error.shown_path
+        return error
 
     def from_lookup(self, failure: Exception, entry: CatalogEntry) -> ToolCallError:
         """The error for an exception that the server raised while `entry` was looked up, before any call."""

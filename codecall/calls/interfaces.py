@@ -1,13 +1,17 @@
-"""What a broker asks of those that decide about its calls, and that answer the questions of tools."""
+"""What a broker asks of those that decide about its calls, and that answer the questions of tools; and the failure of a
+tool that is a run itself."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol
 
-from mcp_types import InputRequiredResult, InputResponses
+from fastmcp.tools.base import ToolResult
+from mcp_types import InputRequiredResult, InputResponses, TextContent
+from pydantic import PrivateAttr
 
-from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.entries import CatalogEntry, JsonObject
+from codecall.errors import CodeCallError
 
 AnswerQuestions = Callable[[CatalogEntry, InputRequiredResult], Awaitable[InputResponses | None]]
 """Gives a person's answers to the questions of a tool; None if there are none."""
@@ -52,3 +56,24 @@ class Gate(Protocol):
             ToolCallError: the reason why it may not be made.
         """
         ...
+
+
+class FailedRunResult(ToolResult):
+    """The answer of a tool that is itself a run of CodeCall's, and failed. No server can send one.
+
+    Args:
+        text: The answer as text.
+        body: The answer.
+        error: Why the run failed, cleaned.
+    """
+
+    _error: CodeCallError = PrivateAttr()
+
+    def __init__(self, text: str, body: JsonObject, error: CodeCallError) -> None:
+        super().__init__(content=[TextContent(type="text", text=text)], structured_content=body, is_error=True)
+        self._error = error
+
+    @property
+    def error(self) -> CodeCallError:
+        """Why the run failed."""
+        return self._error

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from codecall.calls.broker import Broker
@@ -39,6 +40,13 @@ class WorkflowCalls:
         self._hooks = hooks
         self._max_value_bytes = max_value_bytes
         self._schemas: dict[str, JsonObject | None] = {}
+
+    async def look_up(self, tools: Iterable[str]) -> None:
+        """Look these tools up. Steps that begin together then make their calls together, so that whoever is asked about
+        one, or told that it has to be allowed, hears of all."""
+        for tool in tools:
+            with contextlib.suppress(CodeCallError):  # which its step will meet, if it runs
+                await self.input_schema(tool)
 
     async def input_schema(self, tool: str) -> JsonObject | None:
         """The schema of a tool's input; None where the caller has no such tool, which a call will say."""

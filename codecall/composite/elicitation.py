@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from mcp_types import ElicitResult
 
 from codecall.approvals.elicitation import TOO_MANY_HINT, TooManyQuestionsError, TooManyWaitError, UnansweredError
-from codecall.approvals.request import MAX_SHOWN_CHARS, visible
 from codecall.composite.definition import ElicitationStep
 from codecall.composite.failures import WorkflowError
 from codecall.composite.templates import is_template
 from codecall.jsonio.decode import sha256
 from codecall.option_base import go_duration
+from codecall.redaction.questions import MAX_SHOWN_CHARS, question_size, visible
 
 if TYPE_CHECKING:
     from codecall.approvals.gate.gate import CallGate
@@ -49,7 +49,7 @@ class StepQuestions:
         if (stored := gate.notes.get(identity)) is not None:
             return ElicitResult.model_validate_json(stored)
         text = filled_in(step.message, message)
-        if (size := len(text) + len(json.dumps(step.schema))) > MAX_SHOWN_CHARS:
+        if (size := question_size(text, step.schema)) > MAX_SHOWN_CHARS:
             raise WorkflowError(
                 f"The question of step '{step.id}' has {size:,} characters with its form; a person is shown at most "
                 f"{MAX_SHOWN_CHARS:,}",

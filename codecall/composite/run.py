@@ -136,6 +136,7 @@ class WorkflowRun:
             with self._scope:
                 async with self._limit(left_s) as limit:
                     self._clock.on_wait = partial(self._note_time, limit)
+                    await self._calls.look_up(self._workflow.tools())
                     await self._drive()
             if self._abort_error is not None and self._scope.cancelled_caught:
                 raise self._abort_error
@@ -186,15 +187,15 @@ class WorkflowRun:
                     step = ready.popleft()
                     running[asyncio.create_task(self._perform(step))] = step
                     self._clock.count_calls(1)
-                ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for task in ended:
+                await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                failures: dict[str, BaseException] = {}
+                for task in [task for task in running if task.done()]:
                     step = running.pop(task)
                     self._clock.count_calls(-1)
-                    try:
-                        outcome = task.result()
-                    except ApprovalRequiredError:
-                        await self._calls.wait_for_made()
-                        raise
+                    if (failure := task.exception()) is not None:
+                        failures[step.id] = failure
+                        continue
+                    outcome = task.result()
                     self._outcomes[step.id] = outcome
                     self._skips_rest = self._skips_rest or outcome.skips_rest
                     self._publish(step.id, outcome)
@@ -202,12 +203,21 @@ class WorkflowRun:
                         waits_for[follower.id].discard(step.id)
                         if not waits_for[follower.id]:
                             ready.append(follower)
+                if failures:
+                    raise await self._first_failure(failures)
         finally:
             for task, step in running.items():
                 task.cancel()
                 self._ended_early.setdefault(step.id, "cancelled")
             if running:
                 await asyncio.gather(*running, return_exceptions=True)
+
+    async def _first_failure(self, failures: Mapping[str, BaseException]) -> BaseException:
+        """Of the failures of steps side by side, by their ids, the one that ends the run: the first, which names the
+        calls of the others that a person has to allow, too."""
+        if any(isinstance(failure, ApprovalRequiredError) for failure in failures.values()):
+            await self._calls.wait_for_made()
+        return failures.get(self.failed_step) or next(iter(failures.values()))
 
     def _publish(self, step_id: str, outcome: StepOutcome) -> None:
         """Let templates read the outcome of a step."""

@@ -23,6 +23,7 @@ from mcp_types import ContentBlock, TextContent, ToolAnnotations
 from pydantic import PrivateAttr
 
 from codecall.calls.blocks import BlockStore
+from codecall.calls.interfaces import FailedRunResult
 from codecall.calls.task import is_nested
 from codecall.catalog.entries import META_KEY, tool_metadata
 from codecall.composite.arguments import find_problems, with_defaults
@@ -314,8 +315,7 @@ def answer_of(
         about["resumedFrom"] = result.resumed_from
     if result.error is not None:
         body = {**result.error.as_dict(), "status": result.status, **failed, **about}
-        text = msgspec.json.encode(body).decode()
-        return ToolResult(content=[_text(text)], structured_content=body, is_error=True)
+        return FailedRunResult(msgspec.json.encode(body).decode(), body, result.error)
     meta: JsonObject = {META_KEY: about}
     value = result.value if result.large is None else {"largeResult": result.large.as_dict()}
     if isinstance(value, dict):

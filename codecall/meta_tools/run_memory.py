@@ -49,12 +49,6 @@ async def create_memory(
         admit=broker.admit,
         resumable=options.resume is not None,
     )
-        run_id=info.run_id,
-        owner=info.caller,
-        lasts_s=lasts_s,
-        admit=broker.admit,
-        resumable=options.resume is not None,
-    )
     if earlier is not None and earlier.run.run_id:
         await memory.resume(earlier.run.run_id, already_ended=True, expects=earlier.expects, at_least=earlier.run.calls)
         return memory

@@ -11,6 +11,7 @@ unchanged. Numbers and truth values under a telling name stay; so does what the 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -95,10 +96,14 @@ class Masker:
         """`secret`: it stands under a secret name; `under`: further down, beneath one."""
         if isinstance(value, str):
             parsed = None if secret else _parse_json(value)
-            if parsed is None:
-                return visit(value, path, secret or (under and looks_secret(value)))
-            within = self._walk(parsed, "", lambda text, _, is_secret: visit(text, path, is_secret), under=under)
-            return value if within == parsed else json.dumps(within, ensure_ascii=False)
+            if parsed is not None:
+                # A text that is nested too deeply to be walked through, or compared, counts as any other.
+                with contextlib.suppress(RecursionError):
+                    within = self._walk(
+                        parsed, "", lambda text, _, is_secret: visit(text, path, is_secret), under=under
+                    )
+                    return value if within == parsed else json.dumps(within, ensure_ascii=False)
+            return visit(value, path, secret or (under and looks_secret(value)))
         if isinstance(value, list):
             items = cast("list[object]", value)
             return [

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import ipaddress
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
+from urllib.parse import urlsplit
 
 from codecall.redaction.clean import escape_invisible, json_escape
+
+MAX_SHOWN_CHARS: Final = 16_384
+"""Most characters that a person is shown in one question. Nobody can judge more, and a part of them says nothing."""
+
+_URL: Final = re.compile(r"[\w.~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
+"""The characters of URLs (RFC 3986): none is hidden, looks like another, or changes the direction of others."""
 
 _BLANK_LETTERS: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
@@ -21,7 +30,7 @@ _NAMED: Final = ("properties", "patternProperties", "$defs", "definitions", "dep
 
 
 class HiddenTextError(ValueError):
-    """A form has names or values that a person cannot see."""
+    """A question has parts that a person cannot see, or not as what they are."""
 
 
 def visible(text: str) -> str:
@@ -32,6 +41,53 @@ def visible(text: str) -> str:
 def quoted(text: str) -> str:
     """`text` visible and indented, so that no line of it begins where one of ours does."""
     return "\n".join(f"    {visible(line)}" for line in text.split("\n"))
+
+
+def question_size(message: str, form: object) -> int:
+    """Characters of a question's message and its form, or its URL, together."""
+    return len(message) + len(json.dumps(form))
+
+
+def check_size(message: str, form: object) -> None:
+    """Refuse a question that is too long to be shown. Comes before all that makes it visible, which takes a while.
+
+    Raises:
+        HiddenTextError: it is.
+    """
+    if (size := question_size(message, form)) > MAX_SHOWN_CHARS:
+        raise HiddenTextError(
+            f"the question has {size:,} characters, and a person is shown at most {MAX_SHOWN_CHARS:,}"
+        )
+
+
+def check_url(url: str) -> None:
+    """Refuse a URL that a person would not see as what it is, or that leads elsewhere than to a page.
+
+    Raises:
+        HiddenTextError: it is such a URL.
+    """
+    if not _URL.fullmatch(url):
+        raise _url_error(url, "has hidden characters, or others that are none of URLs")
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+    except ValueError:
+        raise _url_error(url, "cannot be read") from None
+    if not host or not (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))):
+        raise _url_error(url, "is not of https (or, on this machine, of http)")
+    if "@" in parts.netloc:
+        raise _url_error(url, "has a user's name before its host")
+
+
+def _url_error(url: str, reason: str) -> HiddenTextError:
+    return HiddenTextError(f"its URL {visible(url[:80])!r} {reason}")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def visible_form(schema: Mapping[str, Any]) -> dict[str, Any]:

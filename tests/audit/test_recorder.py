@@ -394,6 +394,40 @@ async def test_opentelemetry_gets_them_in_the_span_they_happened_in():
     assert (complete.attributes or {})["codecall.steps"] == 3
 
 
+async def test_opentelemetry_gets_nothing_that_exporters_cannot_encode():
+    exporter = InMemoryLogRecordExporter()
+    provider = LoggerProvider(shutdown_on_exit=False)
+    provider.add_log_record_processor(SimpleLogRecordProcessor(exporter))
+    audit = Audit(AuditOptions(sinks=(OpenTelemetrySink(provider),)))
+    fields = {
+        "largest": 2**63 - 1,
+        "larger": 2**63,
+        "smallest": -(2**63),
+        "smaller": -(2**63) - 1,
+        "nested": {"a": [2**80, "\ud800"]},
+        "script": "return '\ud800\ud83d\ude00'",
+        "done": True,
+        "share": 0.5,
+    }
+    audit.note("codecall.execute.complete", "run_1", "ann", lambda: fields)
+    await audit.flush()
+    (item,) = exporter.get_finished_logs()
+    attributes = dict(item.log_record.attributes or {})
+    assert {key: attributes[f"codecall.{key}"] for key in fields} == {
+        **fields,
+        "larger": str(2**63),
+        "smaller": str(-(2**63) - 1),
+        "nested": '{"a": [1208925819614629174706176, "\ufffd"]}',
+        "script": "return '\ufffd\U0001f600'",
+    }
+    assert attributes["codecall.done"] is True
+    for value in attributes.values():  # as protobuf takes them
+        if isinstance(value, str):
+            assert value.encode()
+        elif isinstance(value, int):
+            assert value.to_bytes(8, signed=True)
+
+
 async def test_a_sink_of_the_logger_asks_before_anything_is_made(caplog: pytest.LogCaptureFixture):
     made: list[None] = []
     audit = Audit(AuditOptions(sinks=(LoggingSink("codecall.elsewhere"),)))

@@ -90,6 +90,23 @@ def test_run_asks_for_calls(configured: CommandLine):
     assert configured("composite", "run", "twice", "--param", "n=4", stdin="yes\nall\n", terminal=True).code == 0
 
 
+def test_run_names_all_calls_that_nobody_has_allowed(configured: CommandLine):
+    steps = [{"id": f"step{n}", "tool": "math_name", "arguments": {"of": f"it {n}"}} for n in range(4)]
+    steps.append({"id": "sum", "tool": "math_add", "arguments": {"a": 1, "b": 2}})
+    flow = {"name": "side_by_side", "description": "Asks all at once", "steps": steps}
+    configured.write("workflows/side_by_side.yaml", json.dumps(flow))
+    config = configured.folder / "codecall.toml"
+    config.write_text(config.read_text() + "[codecall]\napprovals = 'writes'\n")
+    assert configured("trust").code == 0
+    refused = configured("composite", "run", "side_by_side")
+    named = [line for line in refused.err.splitlines() if line.startswith("to be allowed: ")]
+    assert [line.partition(": ")[2] for line in named] == [
+        *(f'math_name of math: {{"of":"it {n}"}}' for n in range(4)),
+        'math_add of math: {"a":1,"b":2}',
+    ]
+    assert "say --allow math_name --allow math_add;" in refused.err
+
+
 ASKING = """
 name: asking
 description: Asks how often

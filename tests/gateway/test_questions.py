@@ -11,11 +11,14 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.exceptions import ToolError
-from mcp import MCPError
+from mcp import MCPError, UrlElicitationRequiredError
+from mcp_types import URL_ELICITATION_REQUIRED, ElicitRequestURLParams
 
 from codecall import CodeCallPlugin
 from codecall.gateway.config.options import StdioServer
 from codecall.gateway.upstream.server import Backend
+from codecall.redaction import questions
+from codecall.redaction.questions import MAX_SHOWN_CHARS
 from tests.approvals.conftest import run
 from tests.gateway.backends import plain_server, result_text, serve_components
 
@@ -26,6 +29,7 @@ RAW: dict[str, dict[str, Any]] = {
     "model": {"method": "sampling/createMessage", "params": {"messages": HELLO, "maxTokens": 9}},
     "roots": {"method": "roots/list"},
 }
+LONG_FORM = {"type": "object", "properties": {"name": {"type": "string", "title": "\u2800" * MAX_SHOWN_CHARS}}}
 CLIENTS = pytest.mark.parametrize("client_era", ["legacy", "2026-07-28"])
 SERVERS = pytest.mark.parametrize("server_era", ["old", "new"])
 WHAT = pytest.mark.parametrize(("what", "said"), [("person", "Ann"), ("model", "Hi there"), ("roots", "file:///srv")])
@@ -36,10 +40,14 @@ class Home:
 
     def __init__(self) -> None:
         self.questions: list[str] = []
+        self.urls: list[str] = []
 
-    async def elicit(self, message: str, *_: Any) -> Any:
+    async def elicit(self, message: str, _type: Any, asked: Any, _context: Any) -> Any:
         """FastMCP's `elicitation_handler`."""
         self.questions.append(message)
+        if isinstance(asked, ElicitRequestURLParams):
+            self.urls.append(asked.url)
+            return ElicitResult(action="accept")
         return ElicitResult(action="accept", content={"name": "Ann"})
 
     async def sample(self, messages: Any, *_: Any) -> str:
@@ -183,3 +191,116 @@ async def test_a_client_that_offers_nothing_is_not_asked(
         answer = await run(client, script)
     assert said not in json.dumps(answer)
     assert "annot be asked" in json.dumps(answer) or answer["error"]["code"] == "INPUT_REQUIRED"
+
+
+GOOD_URLS = ["https://bank.example/sign-in?of=a%20b#c", "http://127.0.0.1:8080/", "http://[::1]/", "http://localhost/x"]
+BAD_URLS = [
+    "javascript:alert(1)//\u202e\u200b https://bank.example\nfoo",
+    "http://bank.example/",
+    "file:///etc/passwd",
+    "https:///sign-in",
+    "https://[bank.example/",
+    "https://bank.example@evil.example/",
+    "https://evil.example\\@bank.example/",
+    "https://bank.example/\u200b",
+    "https://b\u0430nk.example/",
+    "https://bank.example/\u05d0",
+    "https://bank.example/ ",
+    "\thttps://bank.example/",
+    "",
+]
+
+
+def visit(url: str, message: str = "Sign in") -> dict[str, Any]:
+    """What a server says that wants a person to visit a URL."""
+    return {"mode": "url", "message": message, "url": url, "elicitationId": "1"}
+
+
+@CLIENTS
+@SERVERS
+@pytest.mark.parametrize("scripts", [False, True])
+async def test_a_person_is_sent_only_to_urls_that_they_see_as_what_they_are(
+    gateway: Gateway, client_era: str, server_era: str, scripts: bool
+) -> None:
+    home = Home()
+    async with gateway(server_era, scripts=scripts) as server, home.client(server, client_era) as client:
+        for url in BAD_URLS + GOOD_URLS:
+            tool, arguments = (
+                ("ask", {"method": "elicitation/create", "params": visit(url)})
+                if server_era == "old"
+                else ("question", {"params": visit(url)})
+            )
+            try:
+                if scripts:
+                    script = f"return callTool({json.dumps(tool)}, {json.dumps(arguments)})"
+                    text = json.dumps(await run(client, script))
+                else:
+                    text = result_text(await client.call_tool(tool, arguments))
+            except (ToolError, MCPError) as refused:
+                text = str(refused)
+            # No URL goes to whom a script asks, and none to a client that the server cannot ask.
+            if scripts or (server_era, client_era) == ("old", "2026-07-28"):
+                assert "accept" not in text
+            else:
+                assert ("Refused by the gateway: its URL" in text) is (url in BAD_URLS), text
+    passed = [] if scripts or (server_era, client_era) == ("old", "2026-07-28") else GOOD_URLS
+    assert home.urls == passed
+    assert home.questions == ["[door] Sign in"] * len(passed)
+
+
+async def test_an_error_that_sends_a_person_to_urls_has_them_checked(gateway: Gateway) -> None:
+    home = Home()
+
+    async def refusal(**data: Any) -> MCPError:
+        error = json.dumps({"code": URL_ELICITATION_REQUIRED, "message": "Sign in first", "data": data})
+        with pytest.raises(MCPError) as refused:
+            await client.get_prompt("greet", {"who": error})
+        return refused.value
+
+    async with gateway("old") as server, home.client(server, "legacy") as client:
+        passed = UrlElicitationRequiredError.from_error((await refusal(elicitations=list(map(visit, GOOD_URLS)))).error)
+        assert [(asked.message, asked.url) for asked in passed.elicitations] == [
+            ("[door] Sign in", url) for url in GOOD_URLS
+        ]
+        for url in BAD_URLS:
+            assert str(await refusal(elicitations=[visit(url)])).startswith("Refused by the gateway: its URL")
+        for odd in ([1], [{}], 1, {"a": 1}, None):
+            assert "cannot be read" in str(await refusal(elicitations=odd))
+
+
+@CLIENTS
+@SERVERS
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"message": "\n" * MAX_SHOWN_CHARS, "requestedSchema": FORM},
+        {"message": "Who?", "requestedSchema": LONG_FORM},
+        visit("https://bank.example/", "\n" * MAX_SHOWN_CHARS),
+        visit(f"https://bank.example/{'a' * MAX_SHOWN_CHARS}"),
+    ],
+    ids=["message", "form", "message with a URL", "URL"],
+)
+async def test_a_question_is_no_longer_than_a_person_can_judge(
+    gateway: Gateway, client_era: str, server_era: str, params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, shown = Home(), list[int]()
+
+    def visible(text: str) -> str:
+        shown.append(len(text))
+        return text
+
+    monkeypatch.setattr(questions, "visible", visible)
+    tool, arguments = ("ask", {"method": "elicitation/create", "params": params})
+    if server_era == "new":
+        tool, arguments = "question", {"params": params}
+    async with gateway(server_era) as server, home.client(server, client_era) as client:
+        try:
+            text = result_text(await client.call_tool(tool, arguments))
+        except (ToolError, MCPError) as refused:
+            text = str(refused)
+    if (server_era, client_era) == ("old", "2026-07-28"):
+        assert "the client cannot be asked" in text
+    else:
+        assert "characters, and a person is shown at most 16,384" in text
+    assert home.questions == []
+    assert sum(shown) <= MAX_SHOWN_CHARS

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from codecall.redaction.clean import ThreadedCleaner
-from codecall.redaction.masking import QuestionMasker
+from codecall.redaction.masking import Masker, QuestionMasker
 from tests.work import python_steps
 
 
@@ -49,3 +49,11 @@ async def test_whoever_is_cancelled_does_not_wait_for_the_thread() -> None:
         assert not go_on.is_set()
     finally:
         go_on.set()
+
+
+@pytest.mark.parametrize("depth", [10, 300, 900, 100_000])
+def test_a_text_of_nested_json_is_masked_however_deep_it_is(depth: int) -> None:
+    key = "ghp_" + "a1B2" * 9
+    text = "[" * depth + f'"{key}"' + "]" * depth
+    masked = Masker(environment=False).mask({"of": text}, "", [])
+    assert masked == {"of": text.replace(key, "masked-credential-1")}

@@ -13,6 +13,7 @@ import contextvars
 import json
 import logging
 import math
+import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import anyio
 import mcp_types
 from fastmcp import Context
-from mcp import ClientSession, MCPError
+from mcp import ClientSession, MCPError, UrlElicitationRequiredError
 from mcp.client.session import ClientRequestContext, IncomingMessage
 from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -29,7 +30,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from codecall.errors import InputRequiredError
 from codecall.gateway.upstream.errors import is_modern
 from codecall.identity import client_key
-from codecall.redaction.questions import HiddenTextError, quoted, visible_form
+from codecall.redaction.questions import HiddenTextError, check_size, check_url, quoted, visible_form
 from codecall.sandbox.interfaces import ASK_CLIENT
 
 T = TypeVar("T")
@@ -112,7 +113,7 @@ class InFlightCall:
         state: str | None = None
         if context is not None and is_modern(self.session):
             answers, state = context.input_responses, context.request_state
-        result, rounds = self._permitted(await send(answers, state)), 0
+        result, rounds = self._permitted(await self._sent(send(answers, state))), 0
         if context is None or context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
             return self._named(result)
         while isinstance(result, mcp_types.InputRequiredResult):
@@ -122,8 +123,18 @@ class InFlightCall:
             answers = {key: await self.ask(_ask_client(context, self._server, request)) for key, request in requests}
             if not answers:
                 await anyio.sleep(ROUND_PAUSE_S)
-            result = self._permitted(await send(answers or None, result.request_state))
+            result = self._permitted(await self._sent(send(answers or None, result.request_state)))
         return result
+
+    async def _sent(self, request: Awaitable[T]) -> T:
+        """The result of a request. An error that sends a person to URLs has them checked, as questions are."""
+        try:
+            return await request
+        except MCPError as failure:
+            if failure.error.code != mcp_types.URL_ELICITATION_REQUIRED:
+                raise
+            error = failure.error
+        raise named_url_error(self._server, error)
 
     def _permitted(self, result: T) -> T:
         """The result of a request, if the server may ask what it asks in it."""
@@ -433,6 +444,9 @@ async def _ask_client(context: Context, server: str, request: mcp_types.InputReq
     if not context.session.check_client_capability(capabilities):
         raise _refusal(f"the client cannot be asked for {what}: it does not offer it")
     request = named_question(server, request)
+    if isinstance(params := request.params, mcp_types.ElicitRequestURLParams) and params.elicitation_id is None:
+        # It has none on 2026-07-28, and needs one before.
+        request = mcp_types.ElicitRequest(params=params.model_copy(update={"elicitation_id": uuid.uuid4().hex}))
     related = ServerMessageMetadata(related_request_id=context.request_id)
     return await context.session.send_request(request, answer, metadata=related)
 
@@ -441,17 +455,36 @@ def named_question(server: str, request: mcp_types.InputRequest) -> mcp_types.In
     """A question to a person with the name of its server before it: whoever is asked for a password knows who asks.
 
     Raises:
-        MCPError: a part of its form cannot be seen.
+        MCPError: a part of it cannot be seen, or its URL is none that a person can be sent to.
     """
     if not isinstance(request, mcp_types.ElicitRequest):
         return request
-    changes: dict[str, object] = {"message": f"[{server}] {quoted(request.params.message).lstrip(' ')}"}
-    if isinstance(request.params, mcp_types.ElicitRequestFormParams):
-        try:
-            changes["requested_schema"] = visible_form(request.params.requested_schema)
-        except HiddenTextError as refused:
-            raise _refusal(str(refused)) from None
-    return mcp_types.ElicitRequest(params=request.params.model_copy(update=changes))
+    params, changes = request.params, dict[str, object]()
+    try:
+        if isinstance(params, mcp_types.ElicitRequestFormParams):
+            check_size(params.message, params.requested_schema)
+            changes["requested_schema"] = visible_form(params.requested_schema)
+        else:
+            check_size(params.message, params.url)
+            check_url(params.url)
+    except HiddenTextError as refused:
+        raise _refusal(str(refused)) from None
+    changes["message"] = f"[{server}] {quoted(params.message).lstrip(' ')}"
+    return mcp_types.ElicitRequest(params=params.model_copy(update=changes))
+
+
+def named_url_error(server: str, error: mcp_types.ErrorData) -> MCPError:
+    """The error of a server that wants a person to visit URLs first, its questions as `named_question` has them.
+
+    Raises:
+        MCPError: as `named_question`, or they cannot be read.
+    """
+    try:
+        asked = UrlElicitationRequiredError.from_error(error).elicitations
+    except (ValueError, TypeError, AttributeError):
+        raise _refusal("the server sends a person to URLs in a way that cannot be read") from None
+    named = [named_question(server, mcp_types.ElicitRequest(params=each)).params for each in asked[:MAX_QUESTIONS]]
+    return UrlElicitationRequiredError(cast("list[mcp_types.ElicitRequestURLParams]", named), error.message)
 
 
 def check_permitted(request: mcp_types.InputRequest, server: str, *, sampling: bool) -> None:

@@ -24,6 +24,7 @@ says where credentials were. A value that fits into a line is written in one, so
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,6 +32,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
+from codecall.jsonio.check import MAX_DEPTH
+from codecall.redaction.clean import well_formed
 from codecall.redaction.masking import Masker, unnumbered
 
 JsonObject = dict[str, object]
@@ -115,18 +118,32 @@ class RecordedCall:
             or ("value" in document) == ("error" in document)
         ):
             raise ValueError(f"{kind} {name!r}: a name, an object as input, and either a value or an error are needed")
-        error = document.get("error")
-        if "error" in document and not (isinstance(error, dict) and {"code", "message"} <= error.keys()):
-            raise ValueError(f"{kind} {name!r}: an error has a code and a message")
-        masked = cast("list[str]", document.get("masked", []))
+        if (error := document.get("error")) is not None or "error" in document:
+            _check_error(error, f"{kind} {name!r}")
+        masked = document.get("masked", [])
+        if not isinstance(masked, list) or not all(isinstance(path, str) for path in cast("list[object]", masked)):
+            raise ValueError(f"{kind} {name!r}: masked is a list of paths")
         return cls(
             cast("RequestKind", kind),
             name,
             cast("JsonObject", arguments),
             document.get("value"),
             cast("JsonObject | None", error),
-            masked,
+            cast("list[str]", masked),
         )
+
+
+def _check_error(error: object, where: str) -> None:
+    """Refuse what is no error of a call.
+
+    Raises:
+        ValueError: it is none.
+    """
+    document = cast("JsonObject", error) if isinstance(error, dict) else {}
+    if not all(isinstance(document.get(key), str) for key in ("code", "message")):
+        raise ValueError(f"{where}: an error has a code and a message")
+    if not isinstance(document.get("hint"), str | None) or type(document.get("retryAfterMs")) not in (int, type(None)):
+        raise ValueError(f"{where}: an error's hint is a text, its retryAfterMs a whole number")
 
 
 def read_recording(path: str | os.PathLike[str]) -> list[RecordedCall]:
@@ -139,6 +156,7 @@ def read_recording(path: str | os.PathLike[str]) -> list[RecordedCall]:
     name = os.fspath(path)
     try:
         content: object = json.loads(Path(path).read_text(encoding="utf-8"))
+        _check_json(content)
     except (ValueError, RecursionError) as failure:
         raise RecordingFileError(f"{name}: not JSON: {failure}") from None
     document = cast("JsonObject", content) if isinstance(content, dict) else {}
@@ -157,6 +175,31 @@ def read_recording(path: str | os.PathLike[str]) -> list[RecordedCall]:
             except ValueError as failure:
                 raise RecordingFileError(f"{name}: {part}, number {number}: {failure}") from None
     return entries
+
+
+def _check_json(content: object) -> None:
+    """Refuse what Python reads as JSON and no script could be answered with.
+
+    Raises:
+        ValueError: it is nested too deeply, or has a number or a text that JSON cannot hold.
+    """
+    level, depth = [content], 0
+    while level:
+        if (depth := depth + 1) > MAX_DEPTH:
+            raise ValueError(f"it is nested deeper than {MAX_DEPTH}")
+        below: list[object] = []
+        for value in level:
+            if isinstance(value, dict):
+                mapping = cast("JsonObject", value)
+                below += mapping.keys()
+                below += mapping.values()
+            elif isinstance(value, list):
+                below += cast("list[object]", value)
+            elif isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{value} is no number of JSON")
+            elif isinstance(value, str) and well_formed(value) != value:
+                raise ValueError("it has half of a surrogate pair")
+        level = below
 
 
 def format_recording(

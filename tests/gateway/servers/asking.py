@@ -11,6 +11,7 @@ from mcp_types import (
     CreateMessageRequestParams,
     ElicitRequest,
     ElicitRequestFormParams,
+    ElicitRequestURLParams,
     InputRequiredResult,
     ListRootsRequest,
     SamplingMessage,
@@ -42,6 +43,17 @@ async def guard(ctx: Context, rounds: int = 1) -> Any:
         return f"hello {ctx.input_responses['who'].content['name']}"  # pyright: ignore
     ask = ElicitRequest(params=ElicitRequestFormParams(message="Who?", requested_schema=SCHEMA))
     return InputRequiredResult(input_requests={"who": ask}, request_state=str(state + 1))
+
+
+@server.tool
+async def question(ctx: Context, params: dict[str, Any]) -> Any:
+    """Asks in its answer what it is told to ask."""
+    if ctx.input_responses:
+        return ctx.input_responses["it"].model_dump_json()
+    kind = ElicitRequestURLParams if params.get("mode") == "url" else ElicitRequestFormParams
+    return InputRequiredResult(
+        input_requests={"it": ElicitRequest(params=kind.model_validate(params))}, request_state=""
+    )
 
 
 @server.tool

@@ -191,6 +191,9 @@ def handle(message):
         except (ValueError, KeyError) as failure:
             send({"id": message["id"], "error": {"code": -32602, "message": f"bad call: {failure}"}})
             return
+    elif message["method"] == "prompts/get" and message["params"]["arguments"]["who"].startswith("{"):
+        send({"id": message["id"], "error": json.loads(message["params"]["arguments"]["who"])})
+        return
     else:
         result = answer(message)
     if result is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from hypothesis import strategies as st
 
 from codecall import CodeCallPlugin
 from codecall.envelopes import ExecutionResult
+from codecall.errors import ToolCallError
+from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.sandbox.enclave import Enclave
 from codecall.testing.recording.brokers import (
     NOT_RECORDED,
@@ -88,6 +92,11 @@ def test_every_kind_of_entry(tmp_path: Path) -> None:
     ]
 
 
+def one(rest: str) -> str:
+    """The text of a recording with one call."""
+    return f'{{"codecall": "recording", "version": 1, "calls": [{{"tool": "x", {rest}}}]}}'
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -101,6 +110,18 @@ def test_every_kind_of_entry(tmp_path: Path) -> None:
         ('{"codecall": "recording", "version": 1, "calls": [{"tool": 1, "value": 1}]}', "tool 1: a name"),
         ('{"codecall": "recording", "version": 1, "calls": [{"tool": "x"}]}', "either a value or an error"),
         ('{"codecall": "recording", "version": 1, "calls": [{"tool": "x", "error": {}}]}', "a code and a message"),
+        (one('"error": {"code": [1], "message": {}}'), "a code and a message"),
+        (one('"error": null'), "a code and a message"),
+        (one('"error": {"code": "A", "message": "b", "hint": 1}'), "hint is a text"),
+        (one('"error": {"code": "A", "message": "b", "retryAfterMs": true}'), "a whole number"),
+        (one('"value": 1, "masked": 5'), "masked is a list of paths"),
+        (one('"value": 1, "masked": [5]'), "masked is a list of paths"),
+        (one(f'"value": {"[" * 900}{"]" * 900}'), "nested deeper than 256"),
+        (one(f'"value": {"9" * 5_000}'), "not JSON"),
+        (one('"value": [NaN]'), "not JSON: nan is no number"),
+        (one('"value": 1e999'), "not JSON: inf is no number"),
+        (one('"value": "\\ud800"'), "half of a surrogate pair"),
+        (one('"value": {"\\ud800": 1}'), "half of a surrogate pair"),
         ('{"codecall": "recording", "version": 1, "lookups": [{"namespace": 1, "value": 1}]}', "lookups, number 1"),
     ],
 )
@@ -110,6 +131,50 @@ def test_what_is_no_recording(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(RecordingFileError, match=problem) as caught:
         read_recording(path)
     assert str(caught.value).startswith(str(path))
+
+
+ODD = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(codec=None), max_size=3)
+    | st.builds(lambda depth: json.loads("[" * depth + "]" * depth), st.sampled_from([250, 500])),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+        | st.builds(json.dumps, inner)
+        | st.builds(lambda depth: "[" * depth + "]" * depth, st.sampled_from([250, 900]))
+    ),
+    max_leaves=5,
+)
+NAMES = ["tool", "resource", "prompt", "getTool", "namespace", "member", "input", "value", "error", "masked"]
+ERRORS = st.dictionaries(st.sampled_from(["code", "message", "hint", "details", "retryAfterMs"]), ODD | st.just("a"))
+ENTRIES = ODD | st.dictionaries(st.sampled_from(NAMES), st.just("a") | ODD | ERRORS | st.lists(st.just("a")))
+DOCUMENTS = ODD | st.fixed_dictionaries(
+    {"codecall": st.just("recording"), "version": st.just(1)},
+    optional={"calls": st.lists(ENTRIES, max_size=3) | ODD, "lookups": st.lists(ENTRIES, max_size=3) | ODD},
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(DOCUMENTS)
+def test_odd_json_is_a_recording_or_said_to_be_none(tmp_path_factory: pytest.TempPathFactory, content: object) -> None:
+    path = tmp_path_factory.getbasetemp() / "odd.json"
+    path.write_text(json.dumps(content))
+    try:
+        entries = read_recording(path)
+    except RecordingFileError:
+        return
+    path.write_text(format_recording(entries, earlier=entries), encoding="utf-8")
+    assert format_recording(read_recording(path)) == path.read_text(encoding="utf-8")
+    replay, strange = Replay(entries), list[RecordedCall]()
+    broker = ReplayBroker(replay, strange.append)
+    for entry in entries:
+        if entry.kind == "tool" and not is_meta_tool(entry.name):
+            with suppress(ToolCallError):
+                asyncio.run(broker.call(entry.name, entry.input))
+    assert strange == []
 
 
 def test_recorded_again_what_is_the_same_keeps_its_place() -> None:
