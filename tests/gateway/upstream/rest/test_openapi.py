@@ -19,8 +19,8 @@ from fastmcp.exceptions import ToolError
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, OpenApiServer
 from codecall.gateway.gateway import Gateway
-from codecall.gateway.upstream import openapi
-from codecall.gateway.upstream.openapi import build_openapi_server
+from codecall.gateway.upstream.rest import openapi
+from codecall.gateway.upstream.rest.openapi import build_openapi_server
 
 ANSWER = {"200": {"description": "ok", "content": {"application/json": {"schema": {"type": "object"}}}}}
 NUMBER = {"name": "number", "in": "path", "required": True, "schema": {"type": "integer"}}
