@@ -373,4 +373,5 @@ def create_transport(
         options.auth,
         session,
         auth_hosts=options.auth_hosts,
+        keep_cookies=options.per_client,
     )
