@@ -10,7 +10,7 @@ from fastmcp import Client
 
 from codecall.gateway.config.options import OpenApiServer
 from codecall.gateway.upstream.rest import schemas
-from codecall.gateway.upstream.rest.openapi import build_openapi_server
+from codecall.gateway.upstream.rest.openapi import _build_server, build_openapi_server
 from codecall.gateway.upstream.rest.schemas import PublishedSchemas, trim_schemas
 from tests.work import python_steps
 
@@ -125,6 +125,28 @@ def test_the_work_grows_with_the_document_and_not_with_what_it_refers_to(monkeyp
     monkeypatch.setattr(schemas, "MAX_RESULT_SCHEMA", 10_000)
     few, many = (json.loads(json.dumps(document(count, count))) for count in (100, 200))
     assert python_steps(lambda: trim_schemas(many)) < 3 * python_steps(lambda: trim_schemas(few))
+
+
+def test_fastmcp_copies_no_schema_that_is_too_much(monkeypatch: pytest.MonkeyPatch):
+    options = OpenApiServer(openapi="x")
+
+    def build() -> None:
+        _build_server("a", json.loads(json.dumps(document(20))), "https://a.test", options, None)
+
+    build()
+    whole = python_steps(build)
+    for name in ("MAX_INPUT_SCHEMA", "MAX_RESULT_SCHEMA"):
+        monkeypatch.setattr(schemas, name, 1_000)
+    assert python_steps(build) < whole / 4
+
+
+async def test_many_small_parameters_are_counted_together(tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(schemas, "MAX_INPUT_SCHEMA", 9_000)
+    parameters = [{"name": f"q{n}", "in": "query", "schema": {"enum": ["e" * 80]}} for n in range(100)]
+    get = {"operationId": "read", "parameters": parameters, "responses": {}}
+    (tool,) = await listed({**document(0), "paths": {"/p": {"get": get}}}, tmp_path)
+    assert list(tool.input_schema["properties"]) == [f"q{n}" for n in range(100)]
+    assert len(json.dumps(tool.input_schema)) < 9_000
 
 
 def test_parameters_that_are_together_too_large_are_left_out(monkeypatch: pytest.MonkeyPatch):
