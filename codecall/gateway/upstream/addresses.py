@@ -7,7 +7,14 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Collection
+from typing import Any
 from urllib.parse import urlsplit
+
+import httpx2
+
+
+class PrivateAddressError(httpx2.ConnectError):
+    """A stranger wants a request sent to an address that is not public."""
 
 
 async def is_allowed_target(url: str, known_hosts: Collection[str]) -> bool:
@@ -19,13 +26,43 @@ async def is_allowed_target(url: str, known_hosts: Collection[str]) -> bool:
         host, port = urlsplit(url).hostname or "", urlsplit(url).port
     except ValueError:
         return False
-    if host.lower() in {known.lower() for known in known_hosts}:
+    if _is_known(host, known_hosts):
         return True
     try:
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError:
         return True
     return all(_is_public(str(address[4][0])) for address in found)
+
+
+def guard_connection(request: httpx2.Request, known_hosts: Collection[str], refusal: str) -> None:
+    """Have `request` refused, before anything is sent, where the connection that is made for it leads to no public
+    address and its host is none of those that are known: a name may mean another address than when it was looked up.
+
+    Raises:
+        PrivateAddressError: with this text; not here, but where the request is sent.
+    """
+    if _is_known(request.url.host, known_hosts):
+        return
+    connects_to = ""
+
+    async def check(event: str, about: dict[str, Any]) -> None:
+        nonlocal connects_to
+        if event == "connection.connect_tcp.started":
+            connects_to = about["host"]
+        # Else it is a proxy, which the configuration names.
+        elif event == "connection.connect_tcp.complete" and connects_to == request.url.raw_host.decode("ascii"):
+            stream = about["return_value"]
+            address = stream.get_extra_info("server_addr")
+            if address is None or not _is_public(str(address[0])):
+                await stream.aclose()
+                raise PrivateAddressError(refusal)
+
+    request.extensions["trace"] = check
+
+
+def _is_known(host: str, known_hosts: Collection[str]) -> bool:
+    return host.lower() in {known.lower() for known in known_hosts}
 
 
 def _is_public(address: str) -> bool:

@@ -40,7 +40,7 @@ from codecall.gateway.upstream.session import RelayingSession
 from codecall.gateway.upstream.stdio import ProcessTransport
 
 if TYPE_CHECKING:
-    from codecall.gateway.upstream.openapi import OpenApiTransport
+    from codecall.gateway.upstream.rest.openapi import OpenApiTransport
 
 ResolveOptions: TypeAlias = Callable[..., AnyServer]
 """Replaces the references in options: `variables.resolve_server`. Called in a thread: `resolve(options, name=…)`."""
@@ -363,7 +363,7 @@ def create_transport(
             f"its {key} is no address of HTTP", f"Write `{key}` with https:// or http:// before it."
         )
     if isinstance(options, OpenApiServer):
-        from codecall.gateway.upstream.openapi import OpenApiTransport
+        from codecall.gateway.upstream.rest.openapi import OpenApiTransport
 
         return OpenApiTransport(name, options, session)
     return HttpTransport(
@@ -373,4 +373,5 @@ def create_transport(
         options.auth,
         session,
         auth_hosts=options.auth_hosts,
+        keep_cookies=options.per_client,
     )

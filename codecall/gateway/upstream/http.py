@@ -11,10 +11,9 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeVar, Unpack, cast
+from typing import Any, Final, Literal, NamedTuple, Unpack
 from urllib.parse import unquote, urlsplit
 
-import anyio.to_thread
 import httpx2
 from fastmcp.client.auth.bearer import BearerAuth
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
@@ -23,9 +22,9 @@ from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, METHOD_NOT_FOUND, JSONRPCError, JSONRPCResponse, RequestId
 
+from codecall.gateway.upstream.addresses import PrivateAddressError
 from codecall.gateway.upstream.errors import NO_ENDPOINT_ADVICE, UNREACHABLE_ADVICE, status_advice
 from codecall.gateway.upstream.messages import (
-    IN_THREAD_BYTES,
     TOO_MANY_VALUES,
     VALUES_PER_S,
     Throttle,
@@ -37,13 +36,22 @@ from codecall.gateway.upstream.messages import (
     replace_lone_surrogates,
     unreadable_response,
 )
-from codecall.gateway.upstream.oauth import PrivateAddressError, create_oauth
+from codecall.gateway.upstream.oauth import create_oauth
+from codecall.gateway.upstream.responses import (
+    COMPRESSED,
+    UNCOMPRESSED,
+    BoundedBody,
+    ResponseBody,
+    forget_cookies,
+    in_thread_if_large,
+    media_type,
+    take_charset,
+    unread,
+)
 from codecall.gateway.upstream.session import RelayingSession
 from codecall.gateway.upstream.stdio import MAX_MESSAGE_BYTES
 
 logger = logging.getLogger("codecall")
-
-T = TypeVar("T")
 
 _CONNECT_S: Final = 30.0
 """Seconds a connection, or the sending of a request, may take."""
@@ -59,8 +67,6 @@ _REFUSED_MESSAGE: Final = (INTERNAL_ERROR, "Server returned an error response")
 
 
 _NO_MCP: Final = f"answered its first request with error {METHOD_NOT_FOUND}"
-
-_COMPRESSED: Final = "it is compressed"
 
 _EVENT_END: Final = re.compile(rb"(?:\n\r?\n|\r\r)[\r\n]*")
 """The end of an event."""
@@ -99,6 +105,7 @@ class HttpTransport(ClientTransport):
         auth: "oauth", a bearer token, or None.
         session: makes a session of two streams.
         auth_hosts: hosts of the sign-in that need not be public.
+        keep_cookies: whether what the server sets is sent with later requests: not where callers share the transport.
     """
 
     def __init__(
@@ -110,12 +117,14 @@ class HttpTransport(ClientTransport):
         session: Callable[..., RelayingSession],
         *,
         auth_hosts: Sequence[str] = (),
+        keep_cookies: bool = False,
     ) -> None:
         self._url, basic = _split_credentials(url)
         self._sse = kind == "sse" or (kind is None and urlsplit(url).path.rstrip("/").endswith("/sse"))
         self._headers = headers
         self._auth = auth
         self._auth_hosts = auth_hosts
+        self._keep_cookies = keep_cookies
         self._basic = basic
         self._session = session
         self._connected: RelayingSession | None = None
@@ -217,53 +226,23 @@ class HttpTransport(ClientTransport):
             # That is how a server says that it does not know the session, whatever it writes into the answer.
             self._session_forgotten |= response.status_code == 404 and "mcp-session-id" in response.request.headers
 
-            media = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if media == "text/event-stream":
-                # Whatever encoding the server names: what is checked here is UTF-8, as it has to be.
-                response.headers["content-type"] = media
+            # Whatever encoding the server names: what is checked here is UTF-8, as it has to be.
+            take_charset(response)
+            if media_type(response) == "text/event-stream":
                 response.stream = _EventStream(response, self._awaits)
             else:
-                response.stream = _BoundedBody(response)
+                response.stream = BoundedBody(response, MAX_MESSAGE_BYTES, _checked_body)
 
         hooks: dict[str, list[Callable[..., Any]]] = {"response": [record_response]}
-        return httpx2.AsyncClient(
-            # Uncompressed: a little that is compressed may be very much.
-            headers={"accept-encoding": "identity", **(headers or {})},
-            timeout=timeout,
-            auth=auth,
-            event_hooks=hooks,
+        client = httpx2.AsyncClient(
+            headers={**UNCOMPRESSED, **(headers or {})}, timeout=timeout, auth=auth, event_hooks=hooks
         )
+        if not self._keep_cookies:
+            forget_cookies(client)
+        return client
 
 
-class _ResponseBody(httpx2.AsyncByteStream):
-    """The body of a server's response."""
-
-    def __init__(self, response: httpx2.Response) -> None:
-        self._inner = cast("httpx2.AsyncByteStream", response.stream)
-        self._encoded = response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity")
-        # What comes out of here is not compressed, whatever the server says.
-        response.headers.pop("content-encoding", None)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-
-class _BoundedBody(_ResponseBody):
-    """A body that is read as a whole, up to what one message may have."""
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        chunks: list[bytes] = []
-        size = 0
-        async for chunk in self._inner:
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > MAX_MESSAGE_BYTES or self._encoded:
-                what = _COMPRESSED if self._encoded else f"it has more than {MAX_MESSAGE_BYTES // 2**20} MiB"
-                raise httpx2.StreamError(f"The server's answer was not read: {what}")
-        yield await _in_thread_if_large(_checked_body, b"".join(chunks))
-
-
-class _EventStream(_ResponseBody):
+class _EventStream(ResponseBody):
     """A stream of events, each of which is passed on once it is complete.
 
     Args:
@@ -280,7 +259,7 @@ class _EventStream(_ResponseBody):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._encoded:
-            yield _error_event(b"", _COMPRESSED)
+            yield _error_event(b"", COMPRESSED)
             return
         waiting = bytearray()
         async for chunk in self._inner:
@@ -294,7 +273,7 @@ class _EventStream(_ResponseBody):
             if ends:
                 block = bytes(waiting)
                 del waiting[: ends[-1][1]]
-                for event in await _in_thread_if_large(partial(_checked_events, ends=ends), block):
+                for event in await in_thread_if_large(partial(_checked_events, ends=ends), block):
                     await self._wait(event)
                     yield event.text
 
@@ -324,10 +303,6 @@ class _Event(NamedTuple):
     """The request that it answers."""
 
 
-async def _in_thread_if_large(work: Callable[[bytes], T], data: bytes) -> T:
-    return await anyio.to_thread.run_sync(work, data) if len(data) > IN_THREAD_BYTES else work(data)
-
-
 def _checked_body(body: bytes) -> bytes:
     """The repaired body.
 
@@ -346,7 +321,7 @@ def _checked_body(body: bytes) -> bytes:
             elif isinstance(message, JSONRPCError):
                 return message.model_dump_json(exclude_unset=True).encode()
     if reason:
-        raise httpx2.StreamError(f"The server's answer was not read: {reason}")
+        raise unread(reason)
     return replace_lone_surrogates(body)
 
 

@@ -17,11 +17,8 @@ from key_value.aio.stores.filetree import (
     FileTreeV1KeySanitizationStrategy,
 )
 
-from codecall.gateway.upstream.addresses import is_allowed_target
-
-
-class PrivateAddressError(httpx2.ConnectError):
-    """A server wants a request of the sign-in sent to an address that is not public."""
+from codecall.gateway.upstream.addresses import PrivateAddressError, guard_connection, is_allowed_target
+from codecall.gateway.upstream.responses import UNCOMPRESSED, UnreadBody, forget_cookies
 
 
 class GuardedOAuth(OAuth):
@@ -51,12 +48,22 @@ class GuardedOAuth(OAuth):
                 response = yield outgoing
 
     def _client(self) -> httpx2.AsyncClient:
-        """A client of the request that FastMCP makes before it opens the browser."""
-        return httpx2.AsyncClient(event_hooks={"request": [self._check]})
+        """A client of the request that FastMCP makes before it opens the browser, for the status of its answer."""
+
+        async def leave_unread(response: httpx2.Response) -> None:
+            response.stream = UnreadBody(response)
+
+        client = httpx2.AsyncClient(
+            headers=UNCOMPRESSED, event_hooks={"request": [self._check], "response": [leave_unread]}
+        )
+        forget_cookies(client)
+        return client
 
     async def _check(self, request: httpx2.Request) -> None:
+        refusal = f"wants the sign-in at {request.url.host}, which is no public address"
         if not await is_allowed_target(str(request.url), self._hosts):
-            raise PrivateAddressError(f"wants the sign-in at {request.url.host}, which is no public address")
+            raise PrivateAddressError(refusal)
+        guard_connection(request, self._hosts, refusal)
 
 
 def create_oauth(url: str, hosts: Sequence[str] = ()) -> OAuth:

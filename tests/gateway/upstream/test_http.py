@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import logging
+import socket
 from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -34,8 +35,11 @@ from codecall.gateway.config.options import HttpServer
 from codecall.gateway.upstream import http as web
 from codecall.gateway.upstream import messages
 from codecall.gateway.upstream import server as backends
+from codecall.gateway.upstream.addresses import PrivateAddressError
+from codecall.gateway.upstream.http import HttpTransport
 from codecall.gateway.upstream.oauth import create_oauth
 from codecall.gateway.upstream.server import Backend
+from codecall.gateway.upstream.session import RelayingSession
 from tests.gateway.backends import CuttableLink, call, result_text, serve_components, serve_over_http, wait_until
 from tests.loop_turns import longest_turn
 
@@ -106,6 +110,29 @@ async def test_what_clients_send_reaches_no_server_and_what_is_configured_does(
     assert seen["authorization"].startswith("Basic ")
     assert "client-token" not in str(seen)
     assert "pa55" not in caplog.text
+
+
+@pytest.mark.parametrize("per_client", [False, True])
+async def test_what_a_server_sets_for_one_caller_is_not_sent_for_another(per_client: bool) -> None:
+    seen: list[str | None] = []
+
+    async def answer(request: Request) -> Response:
+        asked = await request.json()
+        result: object = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": _ABOUT}
+        if asked["method"] == "tools/call":
+            seen.append(request.headers.get("cookie"))
+            result = {"content": [{"type": "text", "text": "x"}]}
+        message = {"jsonrpc": "2.0", "id": asked.get("id"), "result": result}
+        return JSONResponse(message, headers={"set-cookie": f"session={len(seen)}"})
+
+    app = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
+    async with (
+        serve_over_http(app) as url,
+        Backend("far", HttpServer(url=url, per_client=per_client)) as backend,
+    ):
+        backend._modern = False
+        assert [await call(backend, "x"), await call(backend, "x")] == ["x", "x"]
+    assert seen == (["session=0", "session=1"] if per_client else [None, None])
 
 
 @pytest.mark.parametrize("encoding", ["identity", "gzip"])
@@ -468,6 +495,68 @@ async def test_a_sign_in_sends_nothing_into_a_network_that_is_not_the_servers(
                     await call(backend, "large", size=1)
     assert bool(asked) is allowed
     assert ("wants the sign-in at 127.0.0.2, which is no public address" in str(failure.value)) is not allowed
+
+
+async def test_the_request_before_a_sign_in_reads_no_answer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
+    sent: list[int] = []
+
+    async def endless() -> AsyncIterator[bytes]:
+        for number in range(2_000):
+            sent.append(number)
+            yield b"x" * 100_000
+            await asyncio.sleep(0)
+
+    async def answer(request: Request) -> Response:
+        assert request.headers["accept-encoding"] == "identity"
+        return StreamingResponse(endless(), headers={"set-cookie": "a=b", "content-encoding": "gzip"})
+
+    async with (
+        serve_over_http(Starlette(routes=[Route("/authorize", answer)])) as url,
+        create_oauth(url).httpx_client_factory() as client,
+    ):
+        response = await client.get(url.replace("/mcp", "/authorize"), follow_redirects=False)
+        assert (response.status_code, response.content, len(client.cookies)) == (200, b"", 0)
+    assert len(sent) < 2_000
+
+
+async def test_a_sign_in_cannot_move_into_this_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
+    asked: list[Any] = []
+    find = socket.getaddrinfo
+
+    def moving(host: Any, *more: Any, **options: Any) -> Any:
+        if (host.decode() if isinstance(host, bytes) else host) != "moving.test":
+            return find(host, *more, **options)
+        asked.append(host)
+        return find("93.184.216.34" if len(asked) == 1 else "127.0.0.1", *more, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", moving)
+    reached: list[str] = []
+
+    async def answer(request: Request) -> Response:
+        reached.append(request.url.path)
+        return Response()
+
+    async with serve_over_http(Starlette(routes=[Route("/authorize", answer)])) as url:
+        there = url.replace("127.0.0.1", "moving.test").replace("/mcp", "/authorize")
+        async with create_oauth(url).httpx_client_factory() as client:
+            with pytest.raises(PrivateAddressError, match=r"wants the sign-in at moving\.test"):
+                await client.get(there)
+            assert (await client.get(url.replace("/mcp", "/authorize"))).status_code == 200
+    assert (len(asked), reached) == (2, ["/authorize"])
+
+
+@pytest.mark.parametrize("charset", ["punycode", "idna", "unicode_escape", "latin-1", "nothing", "a" * 300])
+async def test_no_encoding_that_a_server_names_is_used(charset: str) -> None:
+    async def answer(_request: Request) -> Response:
+        return Response(b"a-a9a9\\n", 400, headers={"content-type": f"Text/Plain; x=y; charset={charset}"})
+
+    async with serve_over_http(Starlette(routes=[Route("/mcp", answer)])) as url:
+        transport = HttpTransport(url, None, {}, None, RelayingSession)
+        async with transport._client() as client:
+            response = await client.get(url)
+    assert (response.text, response.headers["content-type"]) == ("a-a9a9\\n", "text/plain")
 
 
 async def test_changes_are_heard_from_servers_of_the_new_era(monkeypatch: pytest.MonkeyPatch) -> None:

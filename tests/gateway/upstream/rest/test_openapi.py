@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 import yaml
@@ -19,8 +20,8 @@ from fastmcp.exceptions import ToolError
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, OpenApiServer
 from codecall.gateway.gateway import Gateway
-from codecall.gateway.upstream import openapi
-from codecall.gateway.upstream.openapi import build_openapi_server
+from codecall.gateway.upstream.rest import openapi, schemas
+from codecall.gateway.upstream.rest.openapi import build_openapi_server
 
 ANSWER = {"200": {"description": "ok", "content": {"application/json": {"schema": {"type": "object"}}}}}
 NUMBER = {"name": "number", "in": "path", "required": True, "schema": {"type": "integer"}}
@@ -175,6 +176,36 @@ async def test_a_call_reaches_its_own_operation_as_the_operator(api: Api, tmp_pa
     assert api.seen == [("GET", "/books/1/2", "operator")]
 
 
+async def test_defaults_of_variables_have_no_variables(api: Api, tmp_path: Path):
+    path = tmp_path / "api.json"
+    twice = {f"v{n}": {"default": f"{{v{n + 1}}}{{v{n + 1}}}"} for n in range(40)}
+    path.write_text(json.dumps(document(servers=[{"url": f"{api.url}/{{v0}}/{{no}}", "variables": twice}])))
+    async with Client(await build_openapi_server("web", OpenApiServer(openapi=str(path)))) as client:
+        await client.call_tool("list_pages", {})
+    assert [unquote(path) for _, path, _ in api.seen] == ["/{v1}{v1}/{no}/pages"]
+
+
+@pytest.mark.parametrize(
+    ("server", "message"),
+    [
+        ({"url": "https://{a}.test", "variables": [1]}, "`variables` of its server without a `default`"),
+        ({"url": "https://{a}.test", "variables": {"a": 1}}, "`variables` of its server without a `default`"),
+        ({"url": "https://{a}.test", "variables": {"a": {"default": {}}}}, "`variables` of its server without a"),
+        ({"url": "https://" + "a" * 3_000}, "a URL of more than 2,048 characters"),
+        ({"url": "https://" + "{a}" * 600, "variables": {"a": {"default": "a" * 9_000}}}, "a URL of more than 2,048"),
+        ({"url": "https://[a/"}, "does not say where the API is"),
+        ({"url": "https://:80/"}, "does not say where the API is"),
+    ],
+)
+async def test_a_url_that_a_document_does_not_say_properly_is_told(
+    server: dict[str, object], message: str, tmp_path: Path
+):
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps(document(servers=[server])))
+    with pytest.raises(OptionsError, match=rf"servers\.a\.base_url: the document .*{message}"):
+        await build_openapi_server("a", OpenApiServer(openapi=str(path)))
+
+
 NOTE = {"type": "object", "properties": {"text": {"type": "string"}, "stars": {"type": "integer"}}}
 RESULT = {"type": "array", "items": {"$ref": "#/components/schemas/Note"}}
 NOTES = {
@@ -272,13 +303,14 @@ async def test_schemas_of_results_are_published_while_they_are_few_bytes(
     cases = (("MAX_RESULT_SCHEMA", 100, 0), ("MAX_RESULT_SCHEMAS", 300, 1), ("MAX_BYTES", 9_999, 2))
     for name, value, published in cases:
         with monkeypatch.context() as patch:
-            patch.setattr(openapi, name, value)
+            patch.setattr(schemas if "SCHEMA" in name else openapi, name, value)
             server = await build_openapi_server("api", OpenApiServer(openapi=str(path)))
         assert sum("stars" in json.dumps(tool.output_schema) for tool in await server.list_tools()) == published
 
 
 async def test_a_caller_sets_no_cookie_of_the_operators_and_no_header_of_the_transport(api: Api, tmp_path: Path):
-    places = [("c", "cookie"), ("n", "cookie"), ("Host", "header"), ("Transfer-Encoding", "header"), ("q", "query")]
+    hidden = ("Host", "Transfer-Encoding", "X-HTTP-Method-Override", "Accept-Encoding")
+    places = [("c", "cookie"), ("n", "cookie"), *((name, "header") for name in hidden), ("q", "query")]
     parameters = [{"name": name, "in": place, "required": True, "schema": {}} for name, place in places]
     read = {"operationId": "read", "parameters": parameters, "responses": ANSWER}
     path = tmp_path / "api.json"
@@ -297,6 +329,8 @@ async def test_a_caller_sets_no_cookie_of_the_operators_and_no_header_of_the_tra
                 ("c", ["evil; session=another"]),
                 ("Host", "elsewhere"),
                 ("Transfer-Encoding", "chunked"),
+                ("X-HTTP-Method-Override", "DELETE"),
+                ("Accept-Encoding", "gzip"),
             ]:
                 with pytest.raises(ToolError, match=f"'{name}' is a (cookie|header)"):
                     await client.call_tool("read", {**given, name: value})

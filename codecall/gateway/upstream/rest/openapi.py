@@ -7,12 +7,10 @@ annotations that access rules read: GET and HEAD change nothing, DELETE destroys
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Set
 from contextlib import asynccontextmanager
-from http.cookiejar import DefaultCookiePolicy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 from urllib.parse import urljoin, urlsplit
@@ -30,7 +28,8 @@ from mcp_types import CallToolRequestParams, ToolAnnotations
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import OpenApiServer
 from codecall.gateway.upstream.addresses import is_allowed_target
-from codecall.gateway.upstream.interface import UNCHECKED_KEYWORD, unchecked_schema
+from codecall.gateway.upstream.rest.client import CALL_HEADERS, create_client
+from codecall.gateway.upstream.rest.schemas import PublishedSchemas, trim_schemas
 from codecall.jsonio.decode import read_json
 from codecall.jsonio.documents import is_harmless_yaml
 
@@ -43,11 +42,8 @@ logger = logging.getLogger("codecall")
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Largest document."""
 
-MAX_RESULT_SCHEMA: Final = 32 * 1024
-"""Largest schema of an operation's results that is published, as JSON."""
-
-MAX_RESULT_SCHEMAS: Final = 8 * 1024 * 1024
-"""The same for all operations of a document."""
+MAX_URL: Final = 2_048
+"""Characters of the URL at which a document says that the API is."""
 
 MAX_DEPTH: Final = 100
 """Nesting of a YAML document; the time to read deeper ones grows by its square."""
@@ -55,8 +51,10 @@ MAX_DEPTH: Final = 100
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _REPEATABLE: Final = _SAFE | {"PUT", "DELETE"}
 _URL: Final = re.compile(r"https?://", re.IGNORECASE)
+_VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
 _TRANSPORT_HEADERS: Final = frozenset(
     {
+        "accept-encoding",
         "connection",
         "content-length",
         "expect",
@@ -71,7 +69,10 @@ _TRANSPORT_HEADERS: Final = frozenset(
         "upgrade",
     }
 )
-"""Headers that say how a request travels: they would make another request of it, or send it elsewhere."""
+"""Headers that say how a request or its answer travels: they would make another request of it, or send it elsewhere."""
+
+_METHOD_HEADERS: Final = frozenset({"x-http-method", "x-http-method-override", "x-method-override"})
+"""Headers by which a request is one of another method: a tool that reads would delete."""
 
 _NO_COOKIE_VALUE: Final = re.compile(r"[;,\x00-\x1f\x7f]")
 """What ends a cookie's value: behind it, another cookie could stand."""
@@ -127,7 +128,7 @@ async def build_openapi_server(name: str, options: OpenApiServer) -> FastMCP[Any
     """
     text, url = await _fetch_document(name, options)
     document = await asyncio.to_thread(_parse, name, text)
-    base_url = options.base_url or _base_url(name, document, url)
+    base_url = options.base_url or await asyncio.to_thread(_base_url, name, document, url)
     if options.headers and options.base_url is None and (url is None or _origin(base_url) != _origin(url)):
         # A document is data: its author must not decide who gets the headers.
         raise OptionsError(
@@ -142,7 +143,7 @@ async def build_openapi_server(name: str, options: OpenApiServer) -> FastMCP[Any
             " public address",
             hint="Set base_url to the API's URL, if that is meant.",
         )
-    return await asyncio.to_thread(_build_server, name, document, base_url, options)
+    return await asyncio.to_thread(_build_server, name, document, base_url, options, stranger or None)
 
 
 async def _fetch_document(name: str, options: OpenApiServer) -> tuple[bytes, str | None]:
@@ -251,47 +252,69 @@ def _base_url(name: str, document: Mapping[str, Any], url: str | None) -> str:
     """The URL of the first server that the document names; a relative one is relative to the document's URL."""
     servers = cast("object", document.get("servers"))
     first: object = cast("list[object]", servers)[0] if isinstance(servers, list) and servers else None
-    server = cast("dict[str, Any]", first) if isinstance(first, dict) else {}
-    server_url = server.get("url")
-    if isinstance(server_url, str):
-        variables = cast("dict[str, Any]", server.get("variables") or {})
-        for variable, definition in variables.items():
-            server_url = server_url.replace(f"{{{variable}}}", str(definition.get("default", "")))
-    base = urljoin(url, server_url if isinstance(server_url, str) else "/") if url is not None else server_url
-    if not isinstance(base, str) or not _URL.match(base):
-        raise OptionsError(
-            f"servers.{name}.base_url: the document does not say where the API is",
-            hint="Set base_url to its URL.",
-        )
-    return base
+    server = cast("dict[str, object]", first) if isinstance(first, dict) else {}
+    base: object = _without_variables(name, server) or "/"
+    try:
+        base = urljoin(url, str(base)) if url is not None else base
+        is_url = urlsplit(str(base)).hostname is not None and _URL.match(str(base)) is not None
+    except ValueError:
+        is_url = False
+    if not is_url:
+        raise _base_url_error(name, "the document does not say where the API is")
+    return str(base)
 
 
-def _build_server(name: str, document: dict[str, Any], base_url: str, options: OpenApiServer) -> FastMCP[Any]:
+def _without_variables(name: str, server: Mapping[str, object]) -> str:
+    """The URL that a document says, with the defaults of its variables, which have no variables themselves; empty:
+    none."""
+    said = server.get("url")
+    if not isinstance(said, str):
+        return ""
+    variables: object = server.get("variables") or {}
+    # What is no object of variables has one without a default.
+    defined = cast("dict[str, object]", variables) if isinstance(variables, dict) else {"": None}
+    defaults: dict[str, str] = {}
+    for variable, definition in defined.items():
+        default = cast("dict[str, object]", definition).get("default", "") if isinstance(definition, dict) else None
+        if not isinstance(default, str | int | float):
+            raise _base_url_error(name, "the document has `variables` of its server without a `default` that is a text")
+        defaults[variable] = str(default)[: MAX_URL + 1]
+    if len(said) <= MAX_URL:
+        said = _VARIABLE.sub(lambda match: defaults.get(match[1], match[0]), said)
+    if len(said) > MAX_URL:
+        raise _base_url_error(name, f"the document says a URL of more than {MAX_URL:,} characters")
+    return said
+
+
+def _base_url_error(name: str, reason: str) -> OptionsError:
+    return OptionsError(f"servers.{name}.base_url: {reason}", hint="Set base_url to the API's URL.")
+
+
+def _build_server(
+    name: str, document: dict[str, Any], base_url: str, options: OpenApiServer, public_but: str | None
+) -> FastMCP[Any]:
     # These load jsonschema and more, and only those need them who have a REST API.
     from fastmcp.server.providers.openapi import MCPType, OpenAPIProvider, OpenAPITool, RouteMap
 
-    client = httpx2.AsyncClient(
-        base_url=base_url, headers=options.headers, timeout=options.call_timeout_s, follow_redirects=False
-    )
+    client = create_client(base_url, options, public_but)
 
     @asynccontextmanager
     async def lifespan(_: FastMCP[Any]) -> AsyncGenerator[dict[str, Any]]:
         async with client:
             yield {}
 
-    if not options.per_client:
-        # All callers have this client: what the API sets for one would speak for the next.
-        client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     checks = _ParameterChecks({name.lower() for name in options.headers})
-    results = _ResultSchemas()
+    published = PublishedSchemas()
 
     def annotate(route: HTTPRoute, component: object) -> None:
         if isinstance(component, OpenAPITool):
             component.annotations = _annotations(route.method.upper(), route.summary)
             checks.add(route, component)
-            component.output_schema = results.published(component.output_schema)
+            component.parameters = published.parameters(component.parameters)
+            component.output_schema = published.result(component.output_schema)
 
     try:
+        trim_schemas(document)
         provider = OpenAPIProvider(
             document,
             client,
@@ -304,9 +327,15 @@ def _build_server(name: str, document: dict[str, Any], base_url: str, options: O
             f"servers.{name}.openapi: FastMCP cannot make tools of this document ({type(failure).__name__})",
             hint="Have it checked by an OpenAPI validator.",
         ) from None
-    info = cast("dict[str, Any]", document.get("info") or {})
+    info = cast("object", document.get("info"))
+    version = cast("dict[str, object]", info).get("version") if isinstance(info, dict) else None
     server: FastMCP[Any] = FastMCP(
-        name, version=str(info.get("version") or "") or None, lifespan=lifespan, middleware=[checks]
+        name,
+        version=str(version or "") or None,
+        lifespan=lifespan,
+        middleware=[checks],
+        # The gateway does that, for the tools that it shows.
+        dereference_schemas=False,
     )
     server.add_provider(provider)
     return server
@@ -316,7 +345,8 @@ class _ParameterChecks(Middleware):
     """Refuses calls that would reach another operation than the tool's, or speak for somebody else than the operator.
 
     An empty part of a path leaves the path of another operation, as a rule that of all the items. A header that the
-    operator has configured is none that a caller may set, whatever the document says; nor is one of the transport. A
+    operator has configured is none that a caller may set, whatever the document says; nor is one of the transport or of
+    the method. A
     cookie would replace the operator's `Cookie`, and a value of one may hold no other. FastMCP leaves out an argument
     that the operation does not have: the call would do something else than it says.
 
@@ -325,7 +355,8 @@ class _ParameterChecks(Middleware):
     """
 
     def __init__(self, headers: Set[str]) -> None:
-        self._headers = headers
+        self._reserved = headers | _TRANSPORT_HEADERS | _METHOD_HEADERS
+        self._headers: dict[str, Mapping[str, str]] = {}
         self._in_path: dict[str, Collection[str]] = {}
         self._known: dict[str, Collection[str]] = {}
         self._not_for_callers: dict[str, Collection[str]] = {}
@@ -338,11 +369,11 @@ class _ParameterChecks(Middleware):
         self._in_path[tool.name] = [name for name, place in places if place["location"] == "path"]
         self._cookies[tool.name] = [name for name, place in places if place["location"] == "cookie"]
         not_for_callers = {
-            name
-            for name, place in places
-            if _header(place["location"], place["openapi_name"]) in self._headers | _TRANSPORT_HEADERS
+            name for name, place in places if _header(place["location"], place["openapi_name"]) in self._reserved
         }
         self._not_for_callers[tool.name] = not_for_callers
+        headers = {name: _header(place["location"], place["openapi_name"]) for name, place in places}
+        self._headers[tool.name] = {name: header for name, header in headers.items() if header}
         if not_for_callers:
             properties, required = tool.parameters.get("properties", {}), tool.parameters.get("required", [])
             remaining = {name: schema for name, schema in properties.items() if name not in not_for_callers}
@@ -377,7 +408,12 @@ class _ParameterChecks(Middleware):
             hidden = self._not_for_callers.get(tool, ())
             names = ", ".join(name for name in known if name not in hidden) or "none"
             raise ToolError(f"Unknown parameter '{unknown[0]}'. The parameters of this operation: {names}.")
-        return await call_next(context)
+        headers = self._headers.get(tool, {})
+        token = CALL_HEADERS.set({headers[name] for name in headers if arguments.get(name) is not None})
+        try:
+            return await call_next(context)
+        finally:
+            CALL_HEADERS.reset(token)
 
 
 def _header(location: str, name: str) -> str:
@@ -402,49 +438,6 @@ def _has_open_body(route: HTTPRoute) -> bool:
     if not isinstance(body, dict) or not (schema := cast("dict[str, object]", body)).get("properties"):
         return False
     return schema.get("additionalProperties", False) is not False or "patternProperties" in schema
-
-
-class _ResultSchemas:
-    """The schemas of results that the document says, as far as they are worth their bytes.
-
-    An API answers what it does, whatever its document says. They are marked: nothing is refused by them.
-    """
-
-    def __init__(self) -> None:
-        self._left = MAX_RESULT_SCHEMAS
-
-    def published(self, schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """What a tool publishes of its results."""
-        if schema is None:
-            return None
-        described = {**schema, "$defs": _used_definitions(schema), UNCHECKED_KEYWORD: True}
-        described.pop("x-fastmcp-top-level-schema", None)
-        if not described["$defs"]:
-            del described["$defs"]
-        size = len(json.dumps(described, default=str))
-        if size > min(MAX_RESULT_SCHEMA, self._left):
-            return unchecked_schema(described)
-        self._left -= size
-        return described
-
-
-def _used_definitions(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Those definitions of a schema that something in it refers to."""
-    definitions: Mapping[str, Any] = schema.get("$defs") or {}
-    used: dict[str, Any] = {}
-    pending: list[object] = [value for key, value in schema.items() if key != "$defs"]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, dict):
-            members = cast("dict[str, object]", node)
-            name = str(members.get("$ref", "")).removeprefix("#/$defs/")
-            if name in definitions and name not in used:
-                used[name] = definitions[name]
-                pending.append(definitions[name])
-            pending += members.values()
-        elif isinstance(node, list):
-            pending += cast("list[object]", node)
-    return used
 
 
 def _annotations(method: str, title: str | None) -> ToolAnnotations:

@@ -1,0 +1,155 @@
+"""Schemas of operations: many from few bytes, and what is left of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from fastmcp import Client
+
+from codecall.gateway.config.options import OpenApiServer
+from codecall.gateway.upstream.rest import schemas
+from codecall.gateway.upstream.rest.openapi import _build_server, build_openapi_server
+from codecall.gateway.upstream.rest.schemas import PublishedSchemas, trim_schemas
+from tests.work import python_steps
+
+TEXT = {"type": "string", "description": "d" * 300}
+ALL = {"$ref": "#/components/schemas/All"}
+
+
+def media(schema: object) -> dict[str, object]:
+    """A body of JSON."""
+    return {"content": {"application/json": {"schema": schema}}}
+
+
+def document(operations: int, definitions: int = 50, **more: object) -> dict[str, Any]:
+    """Operations that all take and give the same, which refers to many definitions."""
+    defined: dict[str, object] = {f"D{n}": {"type": "object", "properties": {"p": TEXT}} for n in range(definitions)}
+    refers = {f"x{n}": {"$ref": f"#/components/schemas/D{n}"} for n in range(definitions)}
+    defined["All"] = {"type": "object", "properties": {"text": TEXT, **refers}, "required": ["text"]}
+    post = {"requestBody": {"required": True, **media(ALL)}, "responses": {"200": {"description": "ok", **media(ALL)}}}
+    paths = {f"/p{n}": {"post": {"operationId": f"p{n}", **post}} for n in range(operations)}
+    about = {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}}
+    return {**about, "paths": paths, "components": {"schemas": defined}, **more}
+
+
+async def listed(said: dict[str, Any], tmp_path: Any) -> list[Any]:
+    """The tools of a document, as its server lists them."""
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps(said))
+    options = OpenApiServer(openapi=str(path), base_url="https://a.test")
+    async with Client(await build_openapi_server("a", options)) as client:
+        return await client.list_tools()
+
+
+async def test_a_listing_has_references_and_what_they_refer_to_once(tmp_path: Any):
+    (tool,) = await listed(document(1), tmp_path)
+    assert tool.input_schema["properties"]["x0"] == {"$ref": "#/$defs/D0"}
+    assert tool.input_schema["$defs"]["D0"]["properties"]["p"] == TEXT
+    assert "All" not in tool.input_schema["$defs"]
+
+
+async def test_a_schema_of_parameters_that_is_too_large_keeps_their_names(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(schemas, "MAX_INPUT_SCHEMA", 10_000)
+    (tool,) = await listed(document(1), tmp_path)
+    assert list(tool.input_schema["properties"]) == ["text", *(f"x{n}" for n in range(50))]
+    assert tool.input_schema["properties"]["text"]["description"] == "d" * 200 + "…[truncated 100 characters]"
+    assert (tool.input_schema["required"], tool.input_schema["additionalProperties"]) == (["text"], False)
+    assert "$defs" not in tool.input_schema
+    monkeypatch.setattr(schemas, "MAX_INPUT_SCHEMA", 1_000)
+    (tool,) = await listed(document(1), tmp_path)
+    assert len(json.dumps(tool.input_schema)) < 1_000
+
+
+async def test_the_schemas_of_all_operations_are_bounded_together(tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(schemas, "MAX_INPUT_SCHEMAS", 60_000)
+    monkeypatch.setattr(schemas, "MAX_RESULT_SCHEMAS", 60_000)
+    tools = await listed(document(20), tmp_path)
+    assert len(tools) == 20
+    assert sum("$defs" in tool.input_schema for tool in tools) == sum("$defs" in tool.output_schema for tool in tools)
+    assert 1 <= sum("$defs" in tool.input_schema for tool in tools) <= 3
+    assert sum(len(json.dumps([tool.input_schema, tool.output_schema])) for tool in tools) < 130_000
+
+
+def test_what_is_too_much_is_found_in_every_place_of_a_schema(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(schemas, "MAX_INPUT_SCHEMA", 5_000)
+    monkeypatch.setattr(schemas, "MAX_RESULT_SCHEMA", 5_000)
+    said = document(1)
+    components = said["components"]
+    components["parameters"] = {"P": {"name": "q", "in": "query", "schema": ALL}}
+    components["requestBodies"] = {"B": media({"oneOf": [{"type": "null"}, ALL]})}
+    components["responses"] = {"R": {"description": "ok", **media({"type": "array", "items": ALL})}}
+    mapped = {"type": "object", "discriminator": {"propertyName": "k", "mapping": {"a": "All"}}}
+    said["paths"] = {
+        "/p": {
+            "parameters": [{"$ref": "#/components/parameters/P"}],
+            "post": {
+                "parameters": [{"name": "r", "in": "query", **media(ALL)}],
+                "requestBody": {"$ref": "#/components/requestBodies/B"},
+                "responses": {"200": {"$ref": "#/components/responses/R"}},
+            },
+            "put": {"requestBody": media(mapped), "responses": {}},
+        },
+        "/q": {"$ref": "#/components/pathItems/Q"},
+    }
+    components["pathItems"] = {"Q": {"get": {"responses": {"default": media({"allOf": [ALL]})}}}}
+    trim_schemas(said)
+    said["components"].pop("schemas")
+    assert "All" not in json.dumps(said)
+    assert said["components"]["responses"]["R"]["content"]["application/json"]["schema"] == {"type": "array"}
+    assert said["paths"]["/p"]["put"]["requestBody"]["content"]["application/json"]["schema"] == {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {},
+        {"components": 1, "paths": [1]},
+        {"components": {"schemas": [1]}, "paths": {"/a": 1, "/b": {"get": [1], "parameters": {"a": 1}}}},
+        {"paths": {"/a": {"get": {"parameters": [1], "requestBody": {"content": {"a": 1}}, "responses": [1]}}}},
+        {"components": {"schemas": {"A": {"$ref": "#/components/schemas/A"}}}, "paths": {"/a": {"get": media(ALL)}}},
+    ],
+)
+def test_what_is_no_schema_is_left_alone(said: dict[str, Any]):
+    before = json.dumps(said)
+    trim_schemas(said)
+    assert json.dumps(said) == before
+
+
+def test_the_work_grows_with_the_document_and_not_with_what_it_refers_to(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(schemas, "MAX_INPUT_SCHEMA", 10_000)
+    monkeypatch.setattr(schemas, "MAX_INPUT_SCHEMAS", 20_000)
+    monkeypatch.setattr(schemas, "MAX_RESULT_SCHEMA", 10_000)
+    few, many = (json.loads(json.dumps(document(count, count))) for count in (100, 200))
+    assert python_steps(lambda: trim_schemas(many)) < 3 * python_steps(lambda: trim_schemas(few))
+
+
+def test_fastmcp_copies_no_schema_that_is_too_much(monkeypatch: pytest.MonkeyPatch):
+    options = OpenApiServer(openapi="x")
+
+    def build() -> None:
+        _build_server("a", json.loads(json.dumps(document(20))), "https://a.test", options, None)
+
+    build()
+    whole = python_steps(build)
+    for name in ("MAX_INPUT_SCHEMA", "MAX_RESULT_SCHEMA"):
+        monkeypatch.setattr(schemas, name, 1_000)
+    assert python_steps(build) < whole / 4
+
+
+async def test_many_small_parameters_are_counted_together(tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(schemas, "MAX_INPUT_SCHEMA", 9_000)
+    parameters = [{"name": f"q{n}", "in": "query", "schema": {"enum": ["e" * 80]}} for n in range(100)]
+    get = {"operationId": "read", "parameters": parameters, "responses": {}}
+    (tool,) = await listed({**document(0), "paths": {"/p": {"get": get}}}, tmp_path)
+    assert list(tool.input_schema["properties"]) == [f"q{n}" for n in range(100)]
+    assert len(json.dumps(tool.input_schema)) < 9_000
+
+
+def test_parameters_that_are_together_too_large_are_left_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(schemas, "MAX_INPUT_SCHEMAS", 100)
+    schema = {"type": "object", "properties": {"a" * 200: {}}, "additionalProperties": False}
+    assert PublishedSchemas().parameters(schema) == {"type": "object", "additionalProperties": True}
