@@ -460,7 +460,8 @@ def main() -> None:
     scores = calibration(sets, ways["CodeCall tfidf"])
     further: list[Row] = []
     catalogs = untuned(arguments.untuned) if arguments.untuned else []
-    silent = off_topic([*sets, *catalogs], ways["CodeCall tfidf"])
+    ours = {label: make for label, make in ways.items() if label.startswith("CodeCall")}
+    silent = {label: off_topic([*sets, *catalogs], make) for label, make in ours.items()}
     if catalogs:
         further = [row for label, make in ways.items() for row in evaluate(label, catalogs, make)]
     if arguments.json:
@@ -477,9 +478,9 @@ def main() -> None:
     print(f"\n{'scores of CodeCall tfidf':<48}" + "".join(f"{f'p{percent}':>8}" for percent in PERCENTILES))
     for label, values in scores.items():
         print(f"{label:<48}" + "".join(f"{value:>8.2f}" for value in values))
-    print(f"\noff-topic sentences below {OFF_TOPIC_SCORE} in %")
-    for label, share in silent.items():
-        print(f"{label:<48}{share:>8.0f}")
+    print(f"\n{f'off-topic sentences below {OFF_TOPIC_SCORE} in %':<48}")
+    for label, shares in silent.items():
+        print(f"{label:<34}" + "  ".join(f"{name} {share:.0f}" for name, share in shares.items()))
 
 
 if __name__ == "__main__":

@@ -87,8 +87,15 @@ def test_nothing_gives_nothing() -> None:
 
 def test_one_entry_that_fits_is_shown_and_one_that_does_not_is_not() -> None:
     assert both([(0.9, 0.8)])[0] > 0.8
-    assert both([(0.0, 0.7)])[0] > 0.7
+    assert both([(0.0, 0.7)])[0] > 0.6
     assert both([(0.0, 0.05)])[0] < 0.3
+
+
+def test_what_is_near_by_chance_alone_is_below_the_threshold() -> None:
+    """Small talk: a word in common, and texts that are as near as any two are."""
+    assert both([(0.2, 0.4), *((0.05, 0.3),) * 20]).max() < 0.3
+    assert both([(0.0, 0.45)]).max() < 0.3
+    assert both([(0.4, 0.45), *((0.05, 0.3),) * 20]).max() > 0.3
 
 
 def test_equal_entries_get_equal_scores() -> None:
