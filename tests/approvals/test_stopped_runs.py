@@ -8,9 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from fastmcp import Client
 from key_value.aio.stores.memory import MemoryStore
+from mcp_types import ToolAnnotations
 
 from codecall.approvals.folder import ApprovalFolder
 from codecall.concurrency import poll_until
@@ -169,21 +171,126 @@ async def test_a_run_that_went_on_and_failed_goes_on_again(tmp_path: Path):
         assert served.done == ["send ann"]
 
 
-async def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(stopped, "MAX_RUNS", 2)
-    async with office(tmp_path) as (served, _, client):
-        for number in range(4):
-            assert error_of(await run(client, f"{TWO} + {number}")) == "APPROVAL_REQUIRED"
-        assert records_of(served) == (2, 2)
-        monkeypatch.setattr(stopped, "MAX_CHARS", 0)
-        assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
+async def stop(client: Client[Any], folder: Folder, *, number: int = 0) -> str:
+    """A script with one call that completes and one that waits, which has been sent."""
+    script = f"await read({{number: {number}}}); return send({{to: 'ann {number}'}})"
+    assert error_of(await run(client, script)) == "APPROVAL_REQUIRED"
+    folder.allow()
+    return script
+
+
+REPEATED = "its record is gone"
+
+
+def warns(answer: Answer) -> bool:
+    return any(REPEATED in warning for warning in answer.get("warnings", ()))
+
+
+async def test_no_caller_takes_the_room_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Who sends more than they may loses their own, and is told."""
+    monkeypatch.setattr(stopped, "MAX_RUNS_OF_CALLER", 3)
+    async with office(tmp_path) as (served, folder, client), served.client() as other:
+        script = await stop(client, folder)
+        theirs = [await stop(other, folder, number=number) for number in range(1, 6)]
+        assert records_of(served) == (4, 4)
+        assert (await run(client, script))["result"] == "sent to ann 0"
+        answers = [await run(other, each) for each in theirs]
+        assert [warns(answer) for answer in answers] == [True, True, False, False, False]
+        assert [answer["status"] for answer in answers] == ["ok"] * 5
+        assert [served.done.count(f"read {number}") for number in range(6)] == [1, 2, 2, 1, 1, 1]
         assert records_of(served) == (0, 0)
-        monkeypatch.setattr(stopped, "TTL_S", -1)
-        monkeypatch.setattr(stopped, "MAX_CHARS", 10**9)
-        for _ in range(2):
-            assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
-        assert records_of(served) == (1, 1)
-        assert (await run(client, "return read({})"))["result"] == "letter 1"
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MAX_RUNS", 2), ("MAX_CHARS", 10_000)])
+async def test_the_caller_with_the_most_loses_the_oldest(
+    tmp_path: Path, limit: str, value: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(stopped, limit, value)
+    async with office(tmp_path) as (served, folder, client), served.client() as other:
+        script = await stop(client, folder)
+        theirs = [await stop(other, folder, number=number) for number in (1, 2)]
+        assert records_of(served) == (2, 2)
+        answers = [await run(client, script), await run(other, theirs[0]), await run(other, theirs[1])]
+        assert [warns(answer) for answer in answers] == [False, True, False]
+
+
+async def test_what_is_under_way_is_bounded_and_costs_nobody_their_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with office(tmp_path) as (_, folder, client):
+        script = await stop(client, folder)
+        monkeypatch.setattr(stopped, "MAX_RUNNING_CHARS", 0)
+        unrecorded = await run(client, TWO)
+        assert error_of(unrecorded) == "APPROVAL_REQUIRED"
+        assert [warning for warning in unrecorded["warnings"] if "makes calls again" in warning]
+        monkeypatch.undo()
+        assert (await run(client, script))["result"] == "sent to ann 0"
+
+
+async def test_a_record_ends_and_is_not_renewed_by_asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    now = 0.0
+    monkeypatch.setattr(stopped, "monotonic", lambda: now)
+    async with office(tmp_path) as (served, folder, client):
+        assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
+        now = stopped.TTL_S - 1
+        assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
+        assert served.done == ["read 1"]
+        now = stopped.TTL_S + 1
+        assert warns(await run(client, TWO))
+        assert served.done == ["read 1", "read 1"]
+        folder.allow("ann")
+        assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
+        # What has been made since counts from then.
+        now = 2 * stopped.TTL_S
+        folder.allow("ben")
+        assert (await run(client, TWO))["result"] == "letter 1"
+        assert served.done == ["read 1", "read 1", "send ann", "send ben"]
+
+
+async def test_a_client_that_gives_up_while_a_run_goes_on_makes_nothing_twice(tmp_path: Path):
+    async with office(tmp_path) as (served, folder, client):
+        began, end = anyio.Event(), anyio.Event()
+
+        async def slow() -> str:
+            """Take long."""
+            began.set()
+            await end.wait()
+            return "slow"
+
+        served.server.tool(slow, annotations=ToolAnnotations(read_only_hint=True))
+        script = "await send({to: 'ann'}); await slow({}); return send({to: 'ben'})"
+        assert error_of(await run(client, script)) == "APPROVAL_REQUIRED"
+        folder.allow()
+        async with anyio.create_task_group() as group:
+            group.start_soon(run, client, script)
+            await began.wait()
+            group.cancel_scope.cancel()
+        end.set()
+        assert error_of(await run(client, script)) == "APPROVAL_REQUIRED"
+        folder.allow()
+        assert (await run(client, script))["result"] == "sent to ben"
+        assert served.done == ["send ann", "send ben"]
+
+
+async def test_equal_requests_at_once_go_on_one_after_the_other(tmp_path: Path):
+    script = "await read({}); return send({to: 'ann'})"
+    async with office(tmp_path) as (served, folder, client):
+        assert error_of(await run(client, script)) == "APPROVAL_REQUIRED"
+        folder.allow()
+        answers: list[Answer] = []
+
+        async def again() -> None:
+            answers.append(await run(client, script))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(again)
+        assert sorted(answer["status"] for answer in answers) == ["ok", *["tool_error"] * 4]
+        # The first has ended the run that stopped, and the others, which have waited for it, begin another one.
+        assert served.done == ["read 1", "send ann", *["read 1"] * 4]
+        folder.allow()
+        assert (await run(client, script))["status"] == "ok"
+        assert served.done == ["read 1", "send ann", *["read 1"] * 4, "send ann"]
         assert records_of(served) == (0, 0)
 
 

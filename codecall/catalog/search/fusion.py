@@ -46,8 +46,8 @@ things were below 0.35, and now 90 % or more in each catalog that has no tool fo
 recall@5 at the default threshold."""
 
 DOUBT, DOUBT_SLOPE = -0.73, 0.2
-"""Below this evidence, a score of 0.325, scores fall five times as slowly: a search with `minScore` 0.1 still finds what
-fits badly and is right. Falling as fast they would cost 0.3 points there."""
+"""Below this evidence, a score of 0.325, scores fall five times as slowly: a search with `minScore` 0.1 still finds
+what fits badly and is right. Falling as fast they would cost 0.3 points there."""
 
 LEAST_FIT, MOST_FIT = 0.2, 0.98
 """Words that fit worse, or better, count as this: a request in other words than the tool's may fit by meaning alone,
