@@ -14,9 +14,9 @@ from typing import Final, Literal, cast
 import msgspec
 
 from codecall.sandbox.agentscript.analysis.reachability import sole_function
+from codecall.sandbox.agentscript.diagnosis.bindings import pattern_parts
 from codecall.sandbox.agentscript.diagnosis.calls import shorten
 from codecall.sandbox.agentscript.diagnosis.context import (
-    UNDEFINED,
     FailureContext,
     HintFields,
     MessageMatch,
@@ -26,7 +26,8 @@ from codecall.sandbox.agentscript.diagnosis.context import (
     message_fields,
     shape_of,
 )
-from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, ValuePath, pattern_parts
+from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow
+from codecall.sandbox.agentscript.diagnosis.paths import UNDEFINED, ValuePath
 from codecall.sandbox.agentscript.diagnosis.remedies import (
     advise,
     answer_fields,
@@ -231,7 +232,7 @@ def missing_fields(context: FailureContext, node: Node, member: str, nothing: st
     """
     for source in context.sources(node):
         owner = context.owner_text(source.object) if source.type == "MemberExpression" else ""
-        for observation in context.observations(source):
+        for observation in context.observations_of(source):
             missing = [value for value in observation.values if is_missing(value)]
             fields = answer_fields(observation, context.text(node), missing) if missing else None
             if fields is not None and (source is node or fields["nothing"] == nothing):
@@ -319,7 +320,7 @@ def missing_method(context: FailureContext, match: MessageMatch) -> HintFields |
 def _observations(context: FailureContext, node: Node) -> Iterator[tuple[Node, Observation]]:
     """What an expression was, and what those were that it may have its value from."""
     for source in context.sources(node):
-        for observation in context.observations(source):
+        for observation in context.observations_of(source):
             yield source, observation
 
 

@@ -1,23 +1,23 @@
 """Data flow of a script: from an expression to the call whose answer its value came from, and the path between the two.
 
-Reads the syntax tree of a script that has failed, and nothing else: the result is a guess until somebody has followed
-the same path in the answer. It follows variables, destructuring, members, loops over lists, `Promise.all` of calls, and
-parameters: of the usual callbacks, and of functions of the script that are only called.
+Reads the syntax tree of a script that has ended, and nothing else: the result is a guess until somebody has followed
+the same path in the answer. It follows variables (`bindings.py` has their values), members, what stands in place of a
+missing value, `Promise.all` of calls, and lists that the script makes of others: by `...`, `push`, `concat`, `map`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import Final, TypeAlias, TypeVar, cast
+from typing import Final, TypeAlias, TypeVar
 
+from codecall.sandbox.agentscript.diagnosis.bindings import Binding, Bindings, Span, item_of
+from codecall.sandbox.agentscript.diagnosis.paths import AnyStep, CopyWithout, Step, ValuePath
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import (
     FUNCTIONS,
     PREFIX_LENGTH,
     children,
-    declared_names,
     key_name,
     member_name,
     parse,
@@ -38,44 +38,31 @@ MAX_STEPS: Final = 500
 MAX_TEXT: Final = 400
 """Characters of an expression's source that are looked at."""
 
-_MAX_CALLS: Final = 8
-"""Calls of one function whose arguments are followed; of one with more, those of none are."""
+_OF_LISTS: Final[Mapping[object, ValuePath]] = {
+    **dict.fromkeys(("filter", "slice", "sort", "reverse", "toSorted", "toReversed", "toSpliced", "splice"), ()),
+    **dict.fromkeys(("find", "findLast", "at", "pop", "shift"), (Step.FOUND,)),
+    "flat": (Step.EACH, Step.FLAT, Step.LISTED),
+}
+"""Methods of a list that return a list of the same items, or one of them: the path there from the list."""
+_OF_CALLBACKS: Final[Mapping[object, ValuePath]] = {
+    "map": (Step.LISTED,),
+    "flatMap": (Step.FLAT, Step.LISTED),
+    "reduce": (),
+    "reduceRight": (),
+    "then": (),
+}
+"""Methods that return what their callback does, or a list of that: the path there from what it returns."""
+_OF_OBJECTS: Final[Mapping[str, ValuePath]] = {
+    "Object.values": (Step.EACH, Step.LISTED),
+    "Object.entries": (Step.EACH, Step.GATHERED, 1, Step.LISTED),
+    "Object.groupBy": (Step.EACH, Step.LISTED, Step.GATHERED, Step.EACH),
+}
+"""Functions that make a list of an object, or an object of a list: the path there from that."""
+_COPIES: Final = frozenset({"Promise.all", "Array.from", "structuredClone"})
+"""Functions that return what they are given, or another list of it."""
 
-_SCOPES: Final = FUNCTIONS | {"BlockStatement", "ForStatement", "ForOfStatement", "CatchClause", "SwitchStatement"}
-
-_LIST_METHODS: Final = frozenset(
-    {"filter", "slice", "sort", "reverse", "toSorted", "toReversed", "toSpliced", "concat", "splice"}
-)
-"""Methods of a list that return a list of the same items."""
-_ITEM_METHODS: Final = frozenset({"find", "findLast", "at", "pop", "shift"})
-"""Methods of a list that return one of its items."""
-_FIRST_PARAMETER: Final = frozenset(
-    {"map", "forEach", "filter", "find", "findLast", "findIndex", "findLastIndex", "some", "every", "flatMap", "sort"}
-    | {"toSorted"}
-)
-"""Methods of a list that pass an item as the first argument of their callback."""
-_SECOND_PARAMETER: Final = frozenset({"reduce", "reduceRight"})
-
-
-class Step(Enum):
-    """A step of a path that is not a name or an index."""
-
-    EACH = "each"
-    """To some item of a list."""
-    FOUND = "found"
-    """To some item of a list, or to nothing."""
-    GATHERED = "gathered"
-    """From the answers of several calls that were made at one place to one of them."""
-
-
-ValuePath: TypeAlias = tuple[str | int | Step, ...]
-"""How to get from one value to another inside it."""
-
-_Span: TypeAlias = tuple[int, int]
-"""Start and end in the parsed text."""
-
-_Frames: TypeAlias = "Mapping[_Span, Node]"
-"""By function: the call of it that is followed."""
+_Frames: TypeAlias = "Mapping[Span, Node]"
+"""By function: the call of it that is followed; by list, too, that is being looked into."""
 
 _T = TypeVar("_T")
 
@@ -88,28 +75,15 @@ class CallOrigin:
     path: ValuePath
     """From the call's answer to the value."""
 
-    def then(self, *steps: str | int | Step) -> CallOrigin:
+    def then(self, *steps: AnyStep) -> CallOrigin:
         """The origin of what is some steps further."""
         return CallOrigin(self.call, self.path + steps)
-
-
-@dataclass(frozen=True, slots=True)
-class _Binding:
-    """One way by which a name gets its value."""
-
-    scope: _Span
-    value: Node
-    """The expression whose value is bound or destructured."""
-    path: ValuePath
-    """From that value to the name's."""
-    call: Node | None = None
-    """The call of the script's own function that the value is an argument of."""
 
 
 _NO_FRAMES: Final[_Frames] = {}
 
 
-def _frames_outside(binding: _Binding, frames: _Frames) -> _Frames | None:
+def _frames_outside(binding: Binding, frames: _Frames) -> _Frames | None:
     """The calls that are followed where the value of a binding is; None: it is of another call."""
     if binding.call is None or (followed := frames.get(binding.scope)) is None:
         return frames
@@ -127,46 +101,26 @@ class DataFlow:
     def __init__(self, script: str) -> None:
         self.script = script
         self._steps_left = MAX_STEPS
-        self.nodes: list[Node] = []
-        self._bindings: dict[str, list[_Binding]] = {}
-        self._defaulted: dict[int, list[_Binding]] = {}
-        """By the identity of a pattern with a default: what its value is taken from."""
-        self._arguments: set[int] = set()
-        """The identities of arguments that are followed to a parameter."""
         self._returned: dict[int, list[Node]] = {}
-        self._declared: dict[str, list[_Span]] = {}
-        """The scopes in which a name is declared."""
-        statements, _ = parse(script)
-        self.statements = statements
+        self._variables: dict[int, tuple[str, Span | None]] = {}
+        self.statements, _ = parse(script)
         """The statements at top level."""
-        top = (PREFIX_LENGTH, PREFIX_LENGTH + len(script))
-        pending: list[tuple[Node, _Span]] = [(statement, top) for statement in reversed(statements)]
-        while pending:
-            node, scope = pending.pop()
-            self.nodes.append(node)
-            self._bind(node, scope)
-            inner = span(node) if node.type in _SCOPES else scope
-            pending.extend((child, inner) for child in reversed(list(children(node))))
-        self._bind_arguments()
+        self._bindings = Bindings(self.statements, (PREFIX_LENGTH, PREFIX_LENGTH + len(script)))
+        self.nodes = self._bindings.nodes
+        self.declares = self._bindings.declares
+        self.is_followed = self._bindings.is_followed
+        self.is_item = self._bindings.is_item
 
     def text(self, node: Node) -> str:
         """The source of `node` in one line, or its beginning."""
         start, end = span(node)
         return " ".join(self.script[start - PREFIX_LENGTH : min(end, start + MAX_TEXT) - PREFIX_LENGTH].split())
 
-    def declares(self, name: str) -> bool:
-        """Whether the script has a variable or function of that name anywhere."""
-        return name in self._declared
-
     def enclosing(self, offset: int, *types: str) -> list[Node]:
         """The nodes of these types that contain `offset`, the innermost first."""
         place = offset + PREFIX_LENGTH
         nodes = [node for node in self.nodes if node.type in types and span(node)[0] <= place < span(node)[1]]
         return sorted(nodes, key=lambda node: span(node)[1] - span(node)[0])
-
-    def is_followed(self, argument: Node) -> bool:
-        """Whether an argument of a call becomes the value of a parameter that is looked at in its place."""
-        return id(argument) in self._arguments
 
     def origins(self, node: Node | None, depth: int = 0, frames: _Frames = _NO_FRAMES) -> Iterator[CallOrigin]:
         """The calls that the value of an expression may come from."""
@@ -175,57 +129,111 @@ class DataFlow:
             return
         depth += 1
         match node.type:
-            case "AwaitExpression":
-                yield from self.origins(node.argument, depth, frames)
-            case "ChainExpression":
-                yield from self.origins(node.expression, depth, frames)
+            case "AwaitExpression" | "ChainExpression":
+                yield from self.origins(getattr(node, "argument", None) or node.expression, depth, frames)
             case "Identifier" | "AssignmentPattern":
-                for binding in (
-                    self._bindings_of(node) if node.type == "Identifier" else self._defaulted.get(id(node), ())
-                ):
+                for binding in self._bindings.of(node):
                     outer = _frames_outside(binding, frames)
-                    for origin in self.origins(binding.value, depth, outer) if outer is not None else ():
-                        yield origin.then(*binding.path)
+                    if outer is not None:
+                        yield from self._further(binding.value, depth, outer, binding.path)
             case "MemberExpression":
                 step = member_name(node)
-                for origin in self.origins(node.object, depth, frames):
-                    yield origin.then(Step.EACH if step is None else step)
+                yield from self._further(node.object, depth, frames, (Step.EACH if step is None else step,))
             case "CallExpression":
                 yield from self._call_origins(node, depth, frames)
+            case "ArrayExpression":
+                yield from self._array_origins(node, depth, frames)
+            case "ObjectExpression":
+                yield from self._object_origins(node, depth, frames)
+            case "LogicalExpression" | "ConditionalExpression":
+                for operand in possible_values(node):
+                    yield from self.origins(operand, depth, frames)
             case _:
                 return
 
     def _call_origins(self, node: Node, depth: int, frames: _Frames) -> Iterator[CallOrigin]:
         callee: Node = node.callee
-        method = member_name(callee) if callee.type == "MemberExpression" else None
-        if callee.type == "Identifier" and (bindings := self._bindings_of(callee)):
+        if callee.type == "Identifier" and (bindings := self._bindings.of(callee)):
             for binding in bindings:
                 for value in self._values_returned(binding.value):
                     yield from self.origins(value, depth, {**frames, span(binding.value): node})
-        elif method == "all" and callee.object.type == "Identifier" and callee.object.name == "Promise":
-            yield from self._gathered_origins(node.arguments[0] if node.arguments else None, depth, frames)
-        elif method in _LIST_METHODS:
-            yield from self.origins(callee.object, depth, frames)
-        elif method in _ITEM_METHODS:
-            for origin in self.origins(callee.object, depth, frames):
-                yield origin.then(Step.FOUND)
+        elif callee.type != "MemberExpression" or is_server_call(self, callee):
+            yield CallOrigin(node, ())
+        else:
+            yield from self._method_origins(node, depth, frames)
+
+    def _method_origins(self, node: Node, depth: int, frames: _Frames) -> Iterator[CallOrigin]:
+        """The origins of what a method of lists or objects returns."""
+        callee: Node = node.callee
+        arguments: list[Node] = node.arguments
+        method, called = member_name(callee), self.text(callee)
+        if method in _OF_CALLBACKS and arguments:
+            yield CallOrigin(node, ())
+            for value in self._values_of_callback(arguments[0]):
+                yield from self._further(value, depth, frames, _OF_CALLBACKS[method])
+            if method in {"reduce", "reduceRight"}:
+                yield from self.origins(arguments[1] if len(arguments) > 1 else None, depth, frames)
+        elif method == "concat":
+            yield from self._joined_origins(node, depth, frames)
+        elif method in _OF_LISTS:
+            yield from self._further(callee.object, depth, frames, _OF_LISTS[method])
+        elif called in _OF_OBJECTS and arguments:
+            yield from self._further(arguments[0], depth, frames, _OF_OBJECTS[called])
+        elif called in _COPIES:
+            for value in self._values_of_callback(arguments[1]) if len(arguments) > 1 else ():
+                yield from self._further(value, depth, frames, (Step.LISTED,))
+            yield from self.origins(arguments[0] if len(arguments) == 1 else None, depth, frames)
         else:
             yield CallOrigin(node, ())
 
-    def _gathered_origins(self, promises: Node | None, depth: int, frames: _Frames) -> Iterator[CallOrigin]:
-        """The answers of all calls in a list: `[a(), b()]`, or `items.map((item) => a(item))`."""
-        if promises is None:
-            return
-        if promises.type == "ArrayExpression":
-            for index, element in enumerate(cast("list[Node | None]", promises.elements)):
-                yield from self._item_origins(element, index, depth, frames)
-        elif promises.type == "CallExpression" and promises.arguments:
-            yield from self._item_origins(returned_expression(promises.arguments[0]), Step.EACH, depth, frames)
+    def _further(self, node: Node | None, depth: int, frames: _Frames, path: ValuePath) -> Iterator[CallOrigin]:
+        """The origins of what is some steps further than an expression."""
+        for origin in self.origins(node, depth, frames):
+            yield origin.then(*path)
 
-    def _item_origins(self, item: Node | None, index: int | Step, depth: int, frames: _Frames) -> Iterator[CallOrigin]:
-        for origin in self.origins(item, depth, frames):
-            if not origin.path:
-                yield CallOrigin(origin.call, (Step.GATHERED, index))
+    def _array_origins(self, array: Node, depth: int, frames: _Frames) -> Iterator[CallOrigin]:
+        """The origins of the items of a list: of `[a(), b()]`, or of `[...all, ...page.items]`."""
+        elements: list[Node] = [element for element in array.elements if element is not None]
+        if span(array) in frames:
+            return
+        frames = {**frames, span(array): array}
+        if any(element.type == "SpreadElement" for element in elements):
+            for element in elements:
+                value, path = item_of(element)
+                yield from self._further(value, depth, frames, path)
+        else:
+            for index, element in enumerate(array.elements):
+                yield from self._further(element, depth, frames, (Step.GATHERED, index))
+
+    def _object_origins(self, made: Node, depth: int, frames: _Frames) -> Iterator[CallOrigin]:
+        """The origins of the values in an object: of `{ ...item, total: item.net + item.tax }`."""
+        if span(made) in frames:
+            return
+        frames = {**frames, span(made): made}
+        properties: list[Node] = made.properties
+        named = [
+            (None if item.computed else key_name(item.key), item) for item in properties if item.type == "Property"
+        ]
+        others = CopyWithout(frozenset(name for name, _ in named if name is not None))
+        for item in properties:
+            if item.type == "SpreadElement":
+                yield from self._further(item.argument, depth, frames, (others,))
+        for name, item in named:
+            yield from self._further(item.value, depth, frames, (Step.GATHERED, Step.EACH if name is None else name))
+
+    def _joined_origins(self, call: Node, depth: int, frames: _Frames) -> Iterator[CallOrigin]:
+        """The origins of `all.concat(page.items)`."""
+        if span(call) in frames:
+            return
+        frames = {**frames, span(call): call}
+        yield from self.origins(call.callee.object, depth, frames)
+        for argument in call.arguments:
+            value, path = item_of(argument)
+            yield from self._further(value, depth, frames, (*path[:-1], Step.FLAT, Step.LISTED))
+
+    def _values_of_callback(self, callback: Node) -> list[Node]:
+        functions = self.values_of(callback) if callback.type == "Identifier" else [callback]
+        return [value for function in functions for value in self._values_returned(function)]
 
     def _values_returned(self, function: Node) -> list[Node]:
         """The expressions whose values a function may return."""
@@ -242,107 +250,15 @@ class DataFlow:
                     pending.extend(children(node))
         return self._returned[id(function)]
 
-    def variable(self, name: Node) -> tuple[str, _Span | None]:
+    def variable(self, name: Node) -> tuple[str, Span | None]:
         """What tells the variable that `name` stands for from others."""
-        return name.name, self._declaring_scope(name)
+        if id(name) not in self._variables:
+            self._variables[id(name)] = name.name, self._bindings.declaring_scope(name)
+        return self._variables[id(name)]
 
     def values_of(self, name: Node) -> list[Node]:
         """The expressions whose values the variable that `name` stands for may have."""
-        return [binding.value for binding in self._bindings_of(name) if not binding.path]
-
-    def _bindings_of(self, name: Node) -> list[_Binding]:
-        """How the variable that `name` stands for gets its values."""
-        scope = self._declaring_scope(name)
-        return [binding for binding in self._bindings.get(name.name, ()) if binding.scope == scope]
-
-    def _declaring_scope(self, name: Node) -> _Span | None:
-        """The scope of the variable that `name` stands for."""
-        place = span(name)[0]
-        return max((scope for scope in self._declared.get(name.name, ()) if scope[0] <= place < scope[1]), default=None)
-
-    def _bind(self, node: Node, scope: _Span) -> None:
-        if node.type in FUNCTIONS:
-            for param in node.params:
-                self._declare(param, span(node))
-        match node.type:
-            case "VariableDeclarator":
-                self._declare(node.id, scope)
-                if node.init is not None:
-                    self._bind_pattern(node.id, node.init, (), scope)
-            case "FunctionDeclaration" | "ClassDeclaration":
-                self._declare(node.id, scope)
-                self._bind_pattern(node.id, node, (), scope)
-            case "AssignmentExpression" if node.operator == "=":
-                self._bind_pattern(node.left, node.right, (), None)
-            case "ForOfStatement" if node.left.type == "VariableDeclaration":
-                self._declare(node.left.declarations[0].id, span(node))
-                self._bind_pattern(node.left.declarations[0].id, node.right, (Step.EACH,), span(node))
-            case "CallExpression" if node.callee.type == "MemberExpression" and node.arguments:
-                self._bind_parameters(node)
-            case _:
-                return
-
-    def _bind_parameters(self, call: Node) -> None:
-        """`items.map((item) => …)`: the parameter is one of the items; `then((value) => …)`: it is the value."""
-        method, function, items = member_name(call.callee), call.arguments[0], call.callee.object
-        if method == "groupBy" and len(call.arguments) == 2:
-            items, function = call.arguments
-        if function.type not in FUNCTIONS:
-            return
-        params: list[Node] = function.params
-        if method == "then":
-            bound, path = params[:1], ()
-        elif method in _FIRST_PARAMETER or method == "groupBy":
-            bound, path = params[: 2 if method in {"sort", "toSorted"} else 1], (Step.EACH,)
-        elif method in _SECOND_PARAMETER:
-            bound, path = params[1:2], (Step.EACH,)
-        else:
-            return
-        for param in bound:
-            self._bind_pattern(param, items, path, span(function))
-
-    def _bind_arguments(self) -> None:
-        """The parameters of functions that have a name of their own, and are only called by it, a few times."""
-        calls: dict[str, list[Node]] = {}
-        mentions: dict[str, int] = {}
-        for node in self.nodes:
-            if node.type == "Identifier":
-                mentions[node.name] = mentions.get(node.name, 0) + 1
-            elif node.type == "CallExpression" and node.callee.type == "Identifier":
-                calls.setdefault(node.callee.name, []).append(node)
-            elif node.type in {"MemberExpression", "Property"} and not node.computed:
-                name: Node = node.property if node.type == "MemberExpression" else node.key
-                if name.type == "Identifier":
-                    mentions[name.name] = mentions.get(name.name, 0) - 1
-        for name, places in calls.items():
-            # It is mentioned where it is declared, too.
-            if len(self._declared.get(name, ())) == mentions[name] - len(places) == 1 and len(places) <= _MAX_CALLS:
-                functions = [binding.value for binding in self._bindings.get(name, ()) if not binding.path]
-                for call in places if len(functions) == 1 and functions[0].type in FUNCTIONS else ():
-                    self._bind_call(call, functions[0])
-
-    def _bind_call(self, call: Node, function: Node) -> None:
-        for param, argument in zip(function.params, call.arguments, strict=False):
-            if param.type == "RestElement" or argument.type == "SpreadElement":
-                return
-            self._arguments.add(id(argument))
-            target = param.left if param.type == "AssignmentPattern" else param
-            self._bind_pattern(target, argument, (), span(function), call)
-
-    def _declare(self, pattern: Node, scope: _Span) -> None:
-        for target in declared_names(pattern):
-            self._declared.setdefault(target.name, []).append(scope)
-
-    def _bind_pattern(
-        self, pattern: Node, value: Node, path: ValuePath, scope: _Span | None, call: Node | None = None
-    ) -> None:
-        """Bind the names in a pattern to their values in `scope`; None: in the scope where each is declared."""
-        for target, steps in pattern_parts(pattern, path):
-            if target.type == "AssignmentPattern" and steps:
-                binding = _Binding(scope or span(target), value, steps, call)
-                self._defaulted.setdefault(id(target), []).append(binding)
-            elif target.type == "Identifier" and (home := scope or self._declaring_scope(target)) is not None:
-                self._bindings.setdefault(target.name, []).append(_Binding(home, value, steps, call))
+        return [binding.value for binding in self._bindings.of(name) if not binding.path]
 
 
 def with_dataflow(script: str, room_ms: float, use: Callable[[DataFlow | None], _T], *, fallback: _T) -> _T:
@@ -362,17 +278,15 @@ def with_dataflow(script: str, room_ms: float, use: Callable[[DataFlow | None], 
         return fallback
 
 
-def pattern_parts(pattern: Node, path: ValuePath = ()) -> Iterator[tuple[Node, ValuePath]]:
-    """Every part of a pattern, itself first, with the path to its value; without defaults and the rest element."""
-    pending: list[tuple[Node, ValuePath]] = [(pattern, path)]
-    while pending:
-        node, steps = pending.pop()
-        yield node, steps
-        if node.type == "ObjectPattern":
-            plain = [item for item in node.properties if item.type == "Property" and not item.computed]
-            pending.extend((item.value, (*steps, key_name(item.key))) for item in plain)
-        elif node.type == "ArrayPattern":
-            pending.extend((item, (*steps, index)) for index, item in enumerate(node.elements) if item is not None)
+def possible_values(choice: Node) -> Iterator[Node]:
+    """The operands of `??`, `||`, `&&` or `? :` whose value it may have."""
+    if choice.type == "ConditionalExpression":
+        yield choice.consequent
+        yield choice.alternate
+        return
+    if choice.operator != "&&":
+        yield choice.left
+    yield choice.right
 
 
 def is_server_call(dataflow: DataFlow, callee: Node) -> bool:
