@@ -53,20 +53,13 @@ class Needs:
         if read.type == "AssignmentPattern":
             return False
         spots = list(self._uses.spots(read))
-        if any(map(self._is_guarded, spots)):
+        if any(map(self._uses.is_guarded, spots)):
             return False
         is_list = of_item and len(observation.values) > 1 and _OF_FEW.search(name) is None
         return any(
             self._is_needed_at(spot, name, of_item=of_item) or (is_list and self._is_mapped(spot, name))
             for spot in spots
         )
-
-    def _is_guarded(self, spot: Node) -> bool:
-        """Whether something stands in place of a missing value, or the script asks whether it is there."""
-        parent = self._uses.parent(spot)
-        if parent is not None and parent.type in {"LogicalExpression", "AssignmentExpression"}:
-            return parent.left is spot
-        return self._uses.asks(spot)
 
     def _is_needed_at(self, node: Node, name: str, *, of_item: bool) -> bool:
         parent = self._uses.parent(node)

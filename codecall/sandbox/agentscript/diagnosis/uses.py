@@ -223,6 +223,15 @@ class AnswerUses:
         is_not = parent.type == "UnaryExpression" and str(parent.operator) in {"!", "typeof"}
         return is_not or getattr(parent, "test", None) is node
 
+    def is_guarded(self, spot: Node) -> bool:
+        """Whether something stands in place of a missing value, or the script asks whether it is there."""
+        node, parent = self._context(spot)
+        if parent is not None and parent.type in {"LogicalExpression", "AssignmentExpression"}:
+            return parent.left is node
+        if parent is not None and parent.type == "MemberExpression" and parent.optional:
+            return parent.object is node
+        return self.asks(spot)
+
     def is_key(self, read: Node) -> bool:
         """Whether the value of a property becomes the name of one: `by[item.kind] = item`."""
         return any(map(self._stands_for_key, self.spots(read)))
