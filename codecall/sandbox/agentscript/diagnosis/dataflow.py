@@ -256,6 +256,10 @@ class DataFlow:
             self._variables[id(name)] = name.name, self._bindings.declaring_scope(name)
         return self._variables[id(name)]
 
+    def is_bound_once(self, name: Node) -> bool:
+        """Whether the variable that `name` stands for gets a value at one place only."""
+        return len(self._bindings.of(name)) == 1
+
     def values_of(self, name: Node) -> list[Node]:
         """The expressions whose values the variable that `name` stands for may have."""
         return [binding.value for binding in self._bindings.of(name) if not binding.path]

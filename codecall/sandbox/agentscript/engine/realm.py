@@ -18,7 +18,7 @@ import msgspec
 from codecall.sandbox.agentscript.checked import Position
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, CallWarnings
 from codecall.sandbox.agentscript.diagnosis.lookups import missed_lookups
-from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, nothing_returned
+from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, mistaken_texts, nothing_returned
 from codecall.sandbox.agentscript.diagnosis.remedies import declares
 from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.diagnosis.request import warn_of_context
@@ -294,6 +294,7 @@ class Realm:
                 joined = "".join(warnings)
                 warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
             if program is not None:
+                warnings += mistaken_texts(program, self._calls, self._room_ms)
                 warnings = warn_of_context(warnings, program, self._context, self._room_ms)
             self._end(ScriptOutcome(value=value, warnings=warnings))
 
