@@ -12,13 +12,13 @@ from typing import Final, TypeAlias, cast
 import msgspec
 
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, shorten
-from codecall.sandbox.agentscript.diagnosis.dataflow import (
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import (
     DataFlow,
     is_server_call,
     possible_values,
     returned_expression,
 )
-from codecall.sandbox.agentscript.diagnosis.paths import UNDEFINED, ValuePath, follow, path_in_answer
+from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED, ValuePath, follow, path_in_answer
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.unicode import BREAKS_CODE, DECEIVES_IN_CODE
 

@@ -15,11 +15,11 @@ from itertools import islice
 from time import monotonic
 from typing import Final, cast
 
-from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory
+from codecall.sandbox.agentscript.diagnosis.calls import SETTLED, CallEntry, CallHistory
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields, Observation, member_text
-from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
+from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED
 from codecall.sandbox.agentscript.diagnosis.needs import FLAGS, Needs
-from codecall.sandbox.agentscript.diagnosis.paths import UNDEFINED
 from codecall.sandbox.agentscript.diagnosis.remedies import Advice, advise, answer_fields, may_have, primitive_kind
 from codecall.sandbox.agentscript.diagnosis.uses import AnswerUses
 from codecall.sandbox.agentscript.foreign_words import LIST_WRAPPERS, SUCCESS, WRAPPERS
@@ -46,6 +46,7 @@ _COMPARED = re.compile(r"\.\s*(\w++)\s*[!=]==?\s*['\"\d]")
 _UNPACKED = re.compile(r"\{([^{}]*+)\}\s*=\s*await\b")
 
 _OF_WRAPPER: Final = frozenset({"success", "data", "error"})
+_OF_SETTLED: Final = frozenset({"status", "value", "reason"})
 _OF_NOTHING: Final = frozenset({"ok", "isOk", "is_ok", "success", "succeeded", "successful", "isSuccess", "is_success"})
 """Names of what is read of the answer of a tool that gives none."""
 
@@ -88,7 +89,7 @@ def suspects(program: InstrumentedScript, calls: CallHistory, *, shows_undefined
             found |= names & (reads if is_list else reads | SUCCESS)
     if "length" in reads and any((entry.payload or "").startswith("{") for entry in entries):
         found.add("length")
-    if shows_undefined or any(map(_is_wrapped, entries)):
+    if shows_undefined or any(map(_is_wrapped, entries)) or SETTLED in program.script:
         found |= calls.reads - _OF_WRAPPER
     return frozenset(found)
 
@@ -164,7 +165,7 @@ class MisreadSearch:
         observations = list(islice(self._context.observations(node), _MAX_OBSERVATIONS))
         observations = [item for item in observations if item.path[-1:] == (name,)]
         if not observations:
-            return self._misread_nothing(node, name)
+            return self._misread_settled(node, name) or self._misread_nothing(node, name)
         if any(value is not UNDEFINED for item in observations for value in item.values):
             return None
         if not self._context.sees_all(node):
@@ -196,6 +197,16 @@ class MisreadSearch:
             return observation, Advice(" A call that fails throws: there is nothing to test.")
         return None
 
+    def _misread_settled(self, node: Node, name: str) -> tuple[Observation, Advice] | None:
+        """The same for what is read of an item that `Promise.allSettled` gives, and is in its value."""
+        if SETTLED not in self._dataflow.script or node.type != "MemberExpression" or name in _OF_SETTLED:
+            return None
+        owner = self._context.owner_text(node.object)
+        for observation in islice(self._context.observations(node.object, ("value", name)), _MAX_OBSERVATIONS):
+            if f"{owner}value" not in self._dataflow.script and UNDEFINED not in observation.values:
+                return observation, Advice(f" With `{SETTLED}` it is `{owner}value.{name}`.", "value")
+        return None
+
     def _has_other_way(self, node: Node, observation: Observation, advice: Advice) -> bool:
         """Whether the script has another way to what the advice names."""
         owners = self._uses.owners_of(node)
@@ -210,7 +221,7 @@ class MisreadSearch:
         lists = name in LIST_WRAPPERS and observation.of_answer and self._uses.means_list(node)
         objects = [cast("dict[str, object]", parent) for parent in parents if isinstance(parent, dict)]
         if any(objects) and not observation.of_wrapper:
-            lists = lists or name.casefold() in observation.tool.casefold()
+            lists = lists or (observation.of_answer and name.casefold() in observation.tool.casefold())
             advice = advise(owner, observation, "map" if lists else "")
             meant = self._is_meant(node, name, observation, advice, lists=lists or name == "length")
             once = self._calls.answered[observation.tool] == 1

@@ -8,8 +8,8 @@ from collections.abc import Sequence, Set
 from typing import Final
 
 from codecall.sandbox.agentscript.diagnosis.context import Observation
-from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow
-from codecall.sandbox.agentscript.diagnosis.paths import Step
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
+from codecall.sandbox.agentscript.diagnosis.flow.paths import Step
 from codecall.sandbox.agentscript.diagnosis.uses import AnswerUses, is_nothing
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, key_name, member_name
@@ -53,6 +53,8 @@ class Needs:
         if read.type == "AssignmentPattern":
             return False
         spots = list(self._uses.spots(read))
+        if self._shows_undefined and self._is_shown(read):
+            return True
         if any(map(self._uses.is_guarded, spots)):
             return False
         is_list = of_item and len(observation.values) > 1 and _OF_FEW.search(name) is None
@@ -60,6 +62,13 @@ class Needs:
             self._is_needed_at(spot, name, of_item=of_item) or (is_list and self._is_mapped(spot, name))
             for spot in spots
         )
+
+    def _is_shown(self, read: Node) -> bool:
+        """Whether a text shows what is read of the value in turn: `${order.customer?.name}`."""
+        node, parent = read, self._uses.parent(read)
+        while parent is not None and parent.type == "MemberExpression" and not parent.computed:
+            node, parent = parent, self._uses.parent(parent)
+        return node is not read and parent is not None and parent.type == "TemplateLiteral"
 
     def _is_needed_at(self, node: Node, name: str, *, of_item: bool) -> bool:
         parent = self._uses.parent(node)

@@ -9,10 +9,10 @@ from typing import Final, cast
 
 import msgspec
 
-from codecall.sandbox.agentscript.diagnosis.bindings import pattern_parts
 from codecall.sandbox.agentscript.diagnosis.calls import MAX_SHOWN, shorten
 from codecall.sandbox.agentscript.diagnosis.context import member_text, shape_of
-from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, with_dataflow
+from codecall.sandbox.agentscript.diagnosis.flow.bindings import pattern_parts
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, with_dataflow
 from codecall.sandbox.agentscript.diagnosis.remedies import MAX_KEYS, may_have
 from codecall.sandbox.agentscript.diagnosis.uses import AnswerUses
 from codecall.sandbox.agentscript.instrument import InstrumentedScript

@@ -1,5 +1,6 @@
 """Texts of answers that a script takes for numbers or dates: a text is compared with a `Date`, which is always false;
-texts of numbers are joined where they should be added up, or compared as texts, "10" before "9".
+texts of numbers are joined where they should be added up, or compared as texts, "10" before "9". And objects that a
+text shows as `[object Object]`.
 
 The values are looked up in the answers; a script is parsed again only where they have such texts.
 """
@@ -15,13 +16,16 @@ from typing import Final, NamedTuple
 
 from codecall.sandbox.agentscript.diagnosis.calls import LOOKED_AT, CallHistory
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, Observation
-from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, member_name
 
 MAX_MISTAKEN: Final = 3
 """Expressions that are warned of in one run."""
+
+OBJECT: Final = "[object Object]"
+"""What a text shows of an object."""
 
 _MAX_LOOKED_AT: Final = 200
 """Comparisons and additions that are looked at."""
@@ -36,6 +40,7 @@ _COMPARES: Final = re.compile(r"[<>]|[!=]==?")
 _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
 _ORDERS: Final = frozenset({"<", ">", "<=", ">="})
 _EQUALITY: Final = frozenset({"===", "==", "!==", "!="})
+_OPERATORS: Final = _ORDERS | _EQUALITY | {"+", "+="}
 _DATES: Final = frozenset({"Date", "Date.parse", "Date.now", "Date.UTC"})
 _TIMES: Final = frozenset({"getTime", "valueOf", "setDate", "setTime", "setHours", "setMonth", "setFullYear"})
 
@@ -51,9 +56,12 @@ class MistakenText(NamedTuple):
     """What is wrong, and what to write."""
 
 
-def may_mistake(program: InstrumentedScript, calls: CallHistory) -> bool:
-    """Whether a script may take a text of its answers for a number or a date: a quick look, which most scripts pass."""
+def may_mistake(program: InstrumentedScript, calls: CallHistory, value: str) -> bool:
+    """Whether a script may take a text of its answers for a number or a date, or its value, JSON text, shows an object
+    as a text: a quick look, which most scripts pass."""
     script = program.script
+    if OBJECT in value and calls.last_answers:
+        return True
     compares = _COMPARES.search(script) is not None
     if not compares and "+" not in script:
         return False
@@ -80,14 +88,16 @@ class TextSearch:
         self._context = context
         self._writes = writes
 
-    def find(self, room_ms: float) -> Iterator[MistakenText]:
-        """The expressions to warn of, found in a part of the milliseconds that are left."""
+    def find(self, room_ms: float, *, shows_objects: bool) -> Iterator[MistakenText]:
+        """The expressions to warn of, found in a part of the milliseconds that are left. `shows_objects`: a text in the
+        value has `[object Object]`."""
         until = monotonic() + room_ms / _SHARE_OF_ROOM / 1000
-        nodes = (node for node in self._dataflow.nodes if node.type in {"BinaryExpression", "AssignmentExpression"})
-        operators = _ORDERS | _EQUALITY | {"+", "+="}
         count = 0
-        for node in islice((node for node in nodes if node.operator in operators), _MAX_LOOKED_AT):
-            if (found := self._mistaken(node)) is not None:
+        for node in islice(filter(_is_looked_at, self._dataflow.nodes), _MAX_LOOKED_AT):
+            found = self._shown(node) if shows_objects else None
+            if found is None and node.type != "TemplateLiteral":
+                found = self._mistaken(node)
+            if found is not None:
                 yield found
                 count += 1
             if count == MAX_MISTAKEN or monotonic() > until:
@@ -100,6 +110,18 @@ class TextSearch:
             if self._is_date(other):
                 return self._compared_with_date(node, side, other)
         return self._compared_texts(node) if node.operator in _ORDERS else None
+
+    def _shown(self, node: Node) -> MistakenText | None:
+        """An object is shown in a text: `Patient: ${patient}`."""
+        if node.type != "TemplateLiteral" and node.operator not in {"+", "+="}:
+            return None
+        for part in node.expressions if node.type == "TemplateLiteral" else (node.left, node.right):
+            for observation in islice(self._context.observations(part), _MAX_OBSERVATIONS):
+                if any(isinstance(value, dict) for value in observation.values):
+                    made = f"JSON.stringify({self._context.text(part)})"
+                    says = f"is shown as `{OBJECT}`: write one of its properties, or `{made}`."
+                    return MistakenText(part, part, observation, says)
+        return None
 
     def _compared_with_date(self, node: Node, side: Node, date: Node) -> MistakenText | None:
         """A text is compared with a date: `item.when > new Date('2026-01-05')`."""
@@ -198,6 +220,12 @@ class TextSearch:
     def _is_made(self, node: Node) -> bool:
         """Whether a call makes a date: `Date()` without `new` is a text."""
         return node.type == "NewExpression" or self._dataflow.text(node.callee) != "Date"
+
+
+def _is_looked_at(node: Node) -> bool:
+    if node.type in {"BinaryExpression", "AssignmentExpression"}:
+        return node.operator in _OPERATORS
+    return node.type == "TemplateLiteral"
 
 
 def _is_number(node: Node) -> bool:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from codecall.sandbox.agentscript.diagnosis.dataflow import CallOrigin, DataFlow
-from codecall.sandbox.agentscript.diagnosis.paths import ValuePath, kind_of_place
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import CallOrigin, DataFlow
+from codecall.sandbox.agentscript.diagnosis.flow.paths import ValuePath, kind_of_place
 from codecall.sandbox.agentscript.diagnosis.remedies import may_have
 from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS
 from codecall.sandbox.agentscript.parser.esprima import Node
@@ -133,14 +133,15 @@ class AnswerUses:
                 takes = _root_name(parent.callee) not in _OUTPUTS and not self._is_list_test(parent)
                 is_known = self._dataflow.is_followed(node) or self._dataflow.is_item(node)
                 return parent.callee is not node and takes and not is_known
-            case "LogicalExpression" | "AssignmentPattern" | "ForOfStatement" | "ForInStatement":
+            case "LogicalExpression" | "AssignmentPattern" | "ForInStatement":
                 return parent.right is node
             case "ConditionalExpression":
                 return parent.test is not node and not self._is_asked_for_list(node, parent)
             case "VariableDeclarator":
                 return parent.init is node and _has_rest(parent.id)
             case kind:
-                return kind == "SpreadElement"
+                # In a list, or as arguments, only a list is spread.
+                return kind == "SpreadElement" and self._parents[id(parent)].type == "ObjectExpression"
 
     def _is_asked_for_list(self, node: Node, condition: Node) -> bool:
         """Whether a value stands where it is a list, `Array.isArray(value) ? value : …`: none that has properties."""

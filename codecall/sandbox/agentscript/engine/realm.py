@@ -294,7 +294,7 @@ class Realm:
                 joined = "".join(warnings)
                 warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
             if program is not None:
-                warnings += mistaken_texts(program, self._calls, self._room_ms)
+                warnings += mistaken_texts(program, self._calls, value, self._room_ms)
                 warnings = warn_of_context(warnings, program, self._context, self._room_ms)
             self._end(ScriptOutcome(value=value, warnings=warnings))
 

@@ -90,6 +90,9 @@ RIGHT = [
     "const { rows, n } = await load(); return [n, rows.filter((o) => o.status === 'open').length]",
     ORDERS_CALL + "const groups = Object.groupBy(r.data, (o) => o.status); "
     "return Object.entries(groups).map(([key, rows]) => [key, rows.reduce((sum, o) => sum + (o.total || 0), 0)])",
+    "const all = await Promise.allSettled([callTool('user', {}), callTool('user', {})]); "
+    "return all.map((r) => (r.status === 'fulfilled' ? r.value.name : r.reason.message))",
+    "const all = await Promise.allSettled([callTool('user', {})]); return all.filter((r) => r.value).length",
     # Destructured, and mapped
     ORDERS_CALL + "return r.data.filter(({ status }) => status === 'open').length",
     ORDERS_CALL + "let n = 0; for (const { no, coupon } of r.data) if (coupon) n += no; return n",
@@ -509,6 +512,18 @@ WRONG = [
         "`o.sum`",
         "",
     ),
+    # In what `Promise.allSettled` gives
+    (
+        "const all = await Promise.allSettled([callTool('user', {})]); return all.map((r) => r.name ?? 'none')",
+        "`r.name`",
+        "With `allSettled` it is `r.value.name`.",
+    ),
+    # Pages that end with a condition on what is not there
+    (
+        PER_PAGE + "if (!p.length) break; all.push(...p); } return all.length",
+        "`p.length`",
+        "The list is `p.data`.",
+    ),
     # What is destructured
     (ORDERS_CALL + "return r.data.filter(({ kind }) => kind === 'a').length", "`kind`", ""),
     (ORDERS_CALL + "let n = 0; for (const { no, kind } of r.data) if (kind === 'a') n += no; return n", "`kind`", ""),
@@ -528,6 +543,7 @@ WRONG = [
     (STOCK + "const { wares = [] } = r; return wares.length", "`wares`", "It is a list: use it as it is."),
     (ORDERS_CALL + "return (r.data.rows ?? []).length", "`r.data.rows`", "`r.data` is a list: use it as it is."),
     # What a text shows
+    (ORDERS_CALL + "return r.data.map((o) => `${o.no} ${o.customer?.name}`)", "`o.customer`", ""),
     (ORDERS_CALL + "return r.data.map((o) => `${o.no} ${o.city}`)", "`o.city`", "Did you mean `o.address.city`?"),
 ]
 

@@ -56,6 +56,8 @@ RIGHT = [
     CALL + "let n = 0; for (const v of r.data) n += v.no; return n",
     CALL + "const first = 1; return `${first + r.data[0].zip}`",
     "const r = await callTool('none', {}); return r.data.filter((v) => v.when > new Date('2026-01-02')).length",
+    CALL + "return `Visits: ${JSON.stringify(r.data)} [object Object]`",
+    CALL + "return `Visit: ${r.data[0].no}`",
 ]
 
 
@@ -101,6 +103,13 @@ WRONG = [
         CALL + "let best = r.data[0]; for (const v of r.data) if (v.price > best.price) best = v; return best.no",
         "write `Number(v.price) > Number(best.price)`.",
     ),
+]
+
+SHOWN = "is shown as `[object Object]`: write one of its properties, or `JSON.stringify("
+WRONG += [
+    (CALL + "return `Visits: ${r}`", f"`r` on line 1 {SHOWN}r)`."),
+    (CALL + "return 'Visit: ' + r.data[0]", f"`r.data[0]` on line 1 {SHOWN}r.data[0])`."),
+    (CALL + "return r.data.map((v) => `- ${v}`)", f"`v` on line 1 {SHOWN}v)`."),
 ]
 
 

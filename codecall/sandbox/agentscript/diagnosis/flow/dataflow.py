@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
-from codecall.sandbox.agentscript.diagnosis.bindings import Binding, Bindings, Span, item_of
-from codecall.sandbox.agentscript.diagnosis.paths import AnyStep, CopyWithout, Step, ValuePath
+from codecall.sandbox.agentscript.diagnosis.flow.bindings import Binding, Bindings, Span, item_of
+from codecall.sandbox.agentscript.diagnosis.flow.paths import AnyStep, CopyWithout, Step, ValuePath
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import (
     FUNCTIONS,
@@ -58,6 +58,7 @@ _OF_OBJECTS: Final[Mapping[str, ValuePath]] = {
     "Object.groupBy": (Step.EACH, Step.LISTED, Step.GATHERED, Step.EACH),
 }
 """Functions that make a list of an object, or an object of a list: the path there from that."""
+_TO_SETTLED: Final[ValuePath] = (Step.EACH, Step.GATHERED, "value", Step.LISTED)
 _COPIES: Final = frozenset({"Promise.all", "Array.from", "structuredClone"})
 """Functions that return what they are given, or another list of it."""
 
@@ -177,6 +178,8 @@ class DataFlow:
             yield from self._joined_origins(node, depth, frames)
         elif method in _OF_LISTS:
             yield from self._further(callee.object, depth, frames, _OF_LISTS[method])
+        elif called == "Promise.allSettled" and arguments:
+            yield from self._further(arguments[0], depth, frames, _TO_SETTLED)
         elif called in _OF_OBJECTS and arguments:
             yield from self._further(arguments[0], depth, frames, _OF_OBJECTS[called])
         elif called in _COPIES:

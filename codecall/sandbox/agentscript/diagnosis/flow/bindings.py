@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from codecall.sandbox.agentscript.diagnosis.paths import Step, ValuePath
+from codecall.sandbox.agentscript.diagnosis.flow.paths import Step, ValuePath
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, children, declared_names, key_name, member_name, span
 
