@@ -203,10 +203,10 @@ class AnswerTrace:
         """Whether there is a value that `node` reads a property of in an answer of each call and tool that it may come
         from: what is in an empty list is not known."""
         seen: dict[tuple[int, str], bool] = {}
-        for origin in self._dataflow.origins(node):
-            path = path_in_answer(origin.path)
+        places = {(id(origin.call), path_in_answer(origin.path)) for origin in self._dataflow.origins(node)}
+        for origin, path in places:
             for entry, call in self._entries:
-                if path is not None and call is origin.call:
+                if path is not None and id(call) == origin:
                     known = id(call), entry.name
                     seen[known] = seen.get(known, False) or bool(follow(self._value(entry), path))
         return all(seen.values())
