@@ -54,6 +54,7 @@ _KIND: Final = re.compile(r"tool|resource|template|prompt")
 _META_TOOL: Final = re.compile(r"`?codecall[:_](search|describe|invoke|execute)\b`?")
 _COMMANDS: Final = {"search": "search", "describe": "describe", "invoke": "run", "execute": "run"}
 """The commands that do what the meta-tools do."""
+_NO_CONTEXT: Final = "the request brought no context"
 
 _NO_WORD: Final = re.compile(r"\W")
 
@@ -156,6 +157,7 @@ def _command(text: str) -> str:
         return f"`{' '.join([*words, *(f'--kind {kind}' for kind in _KIND.findall(match[2]))])}`"
 
     text = _META_TOOL.sub(lambda match: f"`codecall {_COMMANDS[match[1]]}`", _KINDS.sub(with_kinds, text))
+    text = text.replace(_NO_CONTEXT, f"""{_NO_CONTEXT}: give it as `--context '{{"…": …}}'`""")
     return text.replace("filter.appIds", "--app").replace("filter.kinds", "--kind")
 
 

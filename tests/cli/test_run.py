@@ -33,6 +33,15 @@ def test_the_result_is_all_there_is_on_stdout(shop: CommandLine):
     assert result.err == "hello \\u{1B}[2J ann\n"
 
 
+def test_a_forgotten_context_is_warned_of_with_its_option(shop: CommandLine):
+    shop.write("b.js", "return [1, 2].filter((x) => x >= codecallContext.min).length;")
+    result = shop("run", "b.js")
+    assert (result.code, result.out) == (exits.OK, "0\n")
+    assert "`codecallContext.min` on line 1 is undefined: the request brought no context: give it as" in result.err
+    assert """`--context '{"…": …}'`.""" in result.err
+    assert "codecallContext" not in shop("run", "b.js", "--context", '{"min": 2}').err
+
+
 def test_on_a_terminal_there_is_a_timeline(shop: CommandLine):
     shop.write("who.json", '{"who": "bob"}')
     result = shop("run", "a.js", "--context", "@who.json", terminal=True)

@@ -12,7 +12,7 @@ from typing import Final, cast
 import msgspec
 
 from codecall.sandbox.agentscript.checked import AsyncCallback
-from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, is_server_call, with_dataflow
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, is_server_call, with_dataflow
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, span
 from codecall.sandbox.wire import Answer
@@ -48,6 +48,9 @@ _ASYNC_CALLBACK: Final = {
 """By method: what is said of an `async` callback; the empty one for those that ask it something."""
 
 _AWAIT_IT: Final = "Write `await` in front of a call whose value or failure matters."
+
+SETTLED: Final = "allSettled"
+"""The function that wraps each answer, or its failure."""
 
 _USES_PROMISE = re.compile(r"\bawait\b|\breturn\b|=")
 """What stands before a call whose promise is awaited or kept."""
@@ -125,7 +128,8 @@ class CallHistory:
         if not self.unseen:
             return False
         wrapped = any(call.wrapped for call in self.last_answers.values())
-        return shows_undefined or wrapped or "length" in script or any(self.unseen.values())
+        is_looked_at = shows_undefined or wrapped or "length" in script or SETTLED in script
+        return is_looked_at or any(self.unseen.values())
 
     def _drop(self, site: tuple[str, str]) -> None:
         if (call := self.last_answers.pop(site, None)) is not None:

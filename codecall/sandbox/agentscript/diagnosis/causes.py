@@ -16,7 +16,6 @@ import msgspec
 from codecall.sandbox.agentscript.analysis.reachability import sole_function
 from codecall.sandbox.agentscript.diagnosis.calls import shorten
 from codecall.sandbox.agentscript.diagnosis.context import (
-    UNDEFINED,
     FailureContext,
     HintFields,
     MessageMatch,
@@ -26,7 +25,9 @@ from codecall.sandbox.agentscript.diagnosis.context import (
     message_fields,
     shape_of,
 )
-from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, ValuePath, pattern_parts
+from codecall.sandbox.agentscript.diagnosis.flow.bindings import pattern_parts
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
+from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED, ValuePath
 from codecall.sandbox.agentscript.diagnosis.remedies import (
     advise,
     answer_fields,
@@ -39,7 +40,6 @@ from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS, METHODS, WR
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import (
     FUNCTIONS,
-    LOOP_TYPES,
     PREFIX_LENGTH,
     children,
     member_name,
@@ -97,6 +97,21 @@ def missing_value(context: FailureContext, match: MessageMatch) -> HintFields | 
     """A property is read from an expression that the hint can name, whatever it came from."""
     texts = list(dict.fromkeys(context.text(node.object) for node in _member_nodes(context, match["member"])))
     return {"what": texts[0], **message_fields(context, match)} if len(texts) == 1 else None
+
+
+def data_of_failed_call(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """What is read of the value of a call that has failed under `throwOnError: false`, which has none."""
+    failed = [call for call in context.calls.open_calls.values() if call.failed and call.wrapped]
+    if not failed or context.dataflow is None:
+        return None
+    member = match.groupdict().get("member")
+    owners = [node.object for node in _member_nodes(context, member)] if member else []
+    owners += [value for value, _, _ in _declaration_patterns(context)]
+    for owner in owners:
+        if any(origin.path == ("data",) for origin in context.dataflow.origins(owner)):
+            result = f"`{context.owner_text(owner.object)}" if owner.type == "MemberExpression" else "`"
+            return {"what": context.text(owner), "result": result, "tool": shorten(failed[-1].name)}
+    return None
 
 
 def list_of_promises(context: FailureContext, match: MessageMatch) -> HintFields | None:
@@ -231,7 +246,7 @@ def missing_fields(context: FailureContext, node: Node, member: str, nothing: st
     """
     for source in context.sources(node):
         owner = context.owner_text(source.object) if source.type == "MemberExpression" else ""
-        for observation in context.observations(source):
+        for observation in context.observations_of(source):
             missing = [value for value in observation.values if is_missing(value)]
             fields = answer_fields(observation, context.text(node), missing) if missing else None
             if fields is not None and (source is node or fields["nothing"] == nothing):
@@ -319,7 +334,7 @@ def missing_method(context: FailureContext, match: MessageMatch) -> HintFields |
 def _observations(context: FailureContext, node: Node) -> Iterator[tuple[Node, Observation]]:
     """What an expression was, and what those were that it may have its value from."""
     for source in context.sources(node):
-        for observation in context.observations(source):
+        for observation in context.observations_of(source):
             yield source, observation
 
 
@@ -537,17 +552,6 @@ def unsettled_promises(dataflow: DataFlow) -> list[int]:
         if (node.type == "NewExpression" and dataflow.text(node.callee) == "Promise")
         or (node.type == "CallExpression" and dataflow.text(node.callee) in constructors)
     ]
-
-
-def endless_loop(dataflow: DataFlow, offset: int) -> int | None:
-    """Where the innermost loop at a place begins, if it has no condition: `for (;;)`, `while (true)`."""
-    for node in dataflow.enclosing(offset, *LOOP_TYPES)[:1]:
-        test = getattr(node, "test", None)
-        if node.type not in {"ForOfStatement", "ForInStatement"} and (
-            test is None or getattr(test, "value", 0) is True
-        ):
-            return span(node)[0] - PREFIX_LENGTH
-    return None
 
 
 def regular_expressions(dataflow: DataFlow) -> list[int]:

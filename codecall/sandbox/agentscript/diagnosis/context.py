@@ -12,18 +12,15 @@ from typing import Final, TypeAlias, cast
 import msgspec
 
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, shorten
-from codecall.sandbox.agentscript.diagnosis.dataflow import (
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import (
     DataFlow,
-    Step,
-    ValuePath,
     is_server_call,
+    possible_values,
     returned_expression,
 )
+from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED, ValuePath, follow, path_in_answer
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.unicode import BREAKS_CODE, DECEIVES_IN_CODE
-
-MAX_VALUES: Final = 200
-"""Values that are followed where a path leads to each item of a list."""
 
 MAX_SHAPE: Final = 260
 """Most characters of a shape."""
@@ -40,7 +37,8 @@ _MAX_KEY: Final = 40
 _MAX_SOURCES: Final = 40
 """Expressions that are looked at among those that one may have its value from."""
 
-_COMPOUND: Final = frozenset({"AwaitExpression", "ChainExpression", "LogicalExpression", "ConditionalExpression"})
+_CHOICES: Final = frozenset({"LogicalExpression", "ConditionalExpression"})
+_COMPOUND: Final = _CHOICES | {"AwaitExpression", "ChainExpression"}
 _PLAIN_OWNERS: Final = frozenset({"Identifier", "MemberExpression", "CallExpression", "ThisExpression"})
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][\w$]*")
 _KINDS: Final[tuple[tuple[type, str], ...]] = (
@@ -57,13 +55,6 @@ HintFields: TypeAlias = Mapping[str, str]
 
 MessageMatch: TypeAlias = "re.Match[str]"
 """The error's message, as the pattern of a hint rule matched it."""
-
-
-class Undefined:
-    """JavaScript's `undefined`."""
-
-
-UNDEFINED: Final = Undefined()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,26 +105,35 @@ class FailureContext:
         """What an expression was, or is some steps further; see `AnswerTrace.observations`."""
         return iter(()) if self._answers is None else self._answers.observations(node, further)
 
+    def sees_all(self, node: Node) -> bool:
+        """Whether what `node` reads a property of was seen in the answers of all tools that it comes from."""
+        return self._answers is not None and self._answers.sees_all(node)
+
+    def observations_of(self, source: Node) -> Iterator[Observation]:
+        """What one of the `sources` of an expression was; nothing of one whose operands are sources themselves."""
+        is_choice = any(node.type in _CHOICES for node in self._all_sources(source))
+        return iter(()) if is_choice else self.observations(source)
+
     def sources(self, node: Node) -> Iterator[Node]:
         """An expression, and those whose value it may have: the operands of `??`, `||` and `? :`, the last first, those
         of what its variable was given, and what a function of the script returns."""
+        yield from (source for source in self._all_sources(node) if source is node or source.type not in _COMPOUND)
+
+    def _all_sources(self, node: Node) -> Iterator[Node]:
         pending, seen = [node], set[int]()
         while pending and len(seen) < _MAX_SOURCES:
             source = pending.pop()
             if id(source) in seen:
                 continue
             seen.add(id(source))
-            if source is node or source.type not in _COMPOUND:
-                yield source
+            yield source
             match source.type:
                 case "AwaitExpression":
                     pending.append(source.argument)
                 case "ChainExpression":
                     pending.append(source.expression)
-                case "LogicalExpression":
-                    pending += [source.right] if source.operator == "&&" else [source.left, source.right]
-                case "ConditionalExpression":
-                    pending += [source.consequent, source.alternate]
+                case "LogicalExpression" | "ConditionalExpression":
+                    pending += possible_values(source)
                 case "Identifier" if self.dataflow is not None:
                     pending += self.dataflow.values_of(source)
                 case "CallExpression" if self.dataflow is not None and source.callee.type == "Identifier":
@@ -188,14 +188,28 @@ class AnswerTrace:
 
     def observations(self, node: Node | None, further: ValuePath = ()) -> Iterator[Observation]:
         """What an expression was, or is some steps further, for each answer it may have come from; the newest first."""
+        seen = set[tuple[int, ValuePath]]()
         for origin in self._dataflow.origins(node):
+            path = path_in_answer(origin.path + further)
+            if path is None or (id(origin.call), path) in seen:
+                continue
+            seen.add((id(origin.call), path))
             for entry, call in self._entries:
-                if call is not origin.call:
-                    continue
-                answer = self._value(entry)
-                path = _path_in_answer(origin.path + further)
-                if answer is not UNDEFINED and path is not None and (ends := follow(answer, path)) is not None:
+                answer = self._value(entry) if call is origin.call else UNDEFINED
+                if answer is not UNDEFINED and (ends := follow(answer, path)) is not None:
                     yield Observation(entry.name, answer, *ends, path, entry.wrapped)
+
+    def sees_all(self, node: Node) -> bool:
+        """Whether there is a value that `node` reads a property of in an answer of each call and tool that it may come
+        from: what is in an empty list is not known."""
+        seen: dict[tuple[int, str], bool] = {}
+        places = {(id(origin.call), path_in_answer(origin.path)) for origin in self._dataflow.origins(node)}
+        for origin, path in places:
+            for entry, call in self._entries:
+                if path is not None and id(call) == origin:
+                    known = id(call), entry.name
+                    seen[known] = seen.get(known, False) or bool(follow(self._value(entry), path))
+        return all(seen.values())
 
     def _call_at(self, offset: int) -> Node | None:
         """The call of a tool in the script that contains this offset."""
@@ -210,46 +224,6 @@ class AnswerTrace:
             except (msgspec.MsgspecError, RecursionError):
                 self._values[entry.number] = UNDEFINED
         return self._values[entry.number]
-
-
-def follow(answer: object, path: ValuePath) -> tuple[list[object], list[object]] | None:
-    """The values at the end of a path, and what the last step was taken from; None where an earlier step fails."""
-    values, parents = [answer], list[object]()
-    for step in path:
-        if any(value is UNDEFINED or value is None for value in values):
-            # Of some, the way goes on; reading from the others was the script's mistake, but an earlier one.
-            values = [value for value in values if value is not UNDEFINED and value is not None]
-        if not values:
-            return None
-        parents = values
-        values = [below for value in values for below in _step_into(value, step)][:MAX_VALUES]
-    return values, parents
-
-
-def _step_into(value: object, step: str | int | Step) -> list[object]:
-    """The values one step further; all items where the step is to some item of a list."""
-    items = cast("list[object]", value) if isinstance(value, list) else None
-    members = cast("dict[str, object]", value) if isinstance(value, dict) else {}
-    if isinstance(step, Step):
-        some = items if items is not None else list(members.values()) or [UNDEFINED]
-        return [*some, UNDEFINED] if step is Step.FOUND else some
-    if step == "length" and isinstance(value, list | str):
-        return [len(cast("list[object] | str", value))]
-    if items is not None and str(step).isdecimal():
-        return items[int(step) :][:1] or [UNDEFINED]
-    return [members.get(str(step), UNDEFINED)]
-
-
-def _path_in_answer(path: ValuePath) -> ValuePath | None:
-    """The path from one answer, of a path that may begin with the list of several; None: it leads to another one."""
-    if not path or path[0] is not Step.GATHERED:
-        return path
-    if len(path) < 3:
-        return None
-    index, step = path[1], path[2]
-    if step == index or step is Step.EACH or (index is Step.EACH and isinstance(step, int)):
-        return path[3:]
-    return None
 
 
 def shape_of(values: Sequence[object]) -> str:

@@ -63,6 +63,15 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         "async ({ tools }) => { return await tools.users({}) }",
         causes.parameter_of_script,
     ),
+    # The value of a call that has failed
+    _rule(
+        "value of a failed call",
+        f"(?:{_READS}|{_CONVERTS})",
+        "`{what}` is undefined: {tool} failed, and with `throwOnError: false` the message is at "
+        "{result}error.message`: test {result}success` first.",
+        "const r = await callTool('none', {}, { throwOnError: false }); return r.data.name",
+        causes.data_of_failed_call,
+    ),
     # A promise where its value is meant
     _rule(
         "promise iterated",

@@ -15,21 +15,17 @@ from itertools import islice
 from time import monotonic
 from typing import Final, cast
 
-from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory
-from codecall.sandbox.agentscript.diagnosis.context import (
-    UNDEFINED,
-    FailureContext,
-    HintFields,
-    Observation,
-    member_text,
-)
-from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, Step
+from codecall.sandbox.agentscript.diagnosis.calls import SETTLED, CallEntry, CallHistory
+from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields, Observation, member_text
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
+from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED
+from codecall.sandbox.agentscript.diagnosis.needs import FLAGS, Needs
 from codecall.sandbox.agentscript.diagnosis.remedies import Advice, advise, answer_fields, may_have, primitive_kind
-from codecall.sandbox.agentscript.diagnosis.uses import AnswerUses, is_nothing
+from codecall.sandbox.agentscript.diagnosis.uses import AnswerUses
 from codecall.sandbox.agentscript.foreign_words import LIST_WRAPPERS, SUCCESS, WRAPPERS
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, key_name, member_name
+from codecall.sandbox.agentscript.parser.parse import key_name, member_name
 from codecall.sandbox.agentscript.ruleset import closest_key
 
 MAX_MISREAD: Final = 3
@@ -49,16 +45,8 @@ _MEMBER = re.compile(r"\b(\w++)\s*(?:\?\s*)?\.\s*(\w++)")
 _COMPARED = re.compile(r"\.\s*(\w++)\s*[!=]==?\s*['\"\d]")
 _UNPACKED = re.compile(r"\{([^{}]*+)\}\s*=\s*await\b")
 
-_NUMERIC: Final = frozenset({"+", "-", "*", "/", "%", "**", "<", ">", "<=", ">="})
-_EQUALITY: Final = frozenset({"===", "!==", "==", "!="})
-_OF_NUMBERS: Final = frozenset({"Number", "parseFloat", "parseInt", "Date"})
-_MEMBERS: Final = frozenset({"MemberExpression", "ChainExpression"})
-_PREDICATES: Final = frozenset({"filter", "find", "findIndex", "findLast", "some", "every"})
-_FLAGS: Final = re.compile(r"(?i)err|fail|warn|delet|archiv|hidden|disabl|cancel|is_?null|invalid|reject")
-"""Names of what is commonly there only where something is special: a condition that asks for one means that."""
-_OF_FEW: Final = re.compile(r"(?i)discount|refund|fee|tax|tip|bonus|extra|adjust|credit|penalt|overdue|shipping|rebate")
-"""Names of amounts that only some items have, and often none."""
 _OF_WRAPPER: Final = frozenset({"success", "data", "error"})
+_OF_SETTLED: Final = frozenset({"status", "value", "reason"})
 _OF_NOTHING: Final = frozenset({"ok", "isOk", "is_ok", "success", "succeeded", "successful", "isSuccess", "is_success"})
 """Names of what is read of the answer of a tool that gives none."""
 
@@ -96,11 +84,12 @@ def suspects(program: InstrumentedScript, calls: CallHistory, *, shows_undefined
         keys = list(dict.fromkeys(key for text in payloads for key in _KEY.findall(text[:16_384])))[:_MAX_KEYS]
         found |= {name for name in names if closest_key(name, keys) is not None}
         found |= names & (LIST_WRAPPERS | compared) | {name for name in names if _PAGING.search(name)}
-        if not any(text.startswith(("{", "[")) for text in payloads):
-            found |= names & (reads | SUCCESS)
+        if not any(text.startswith("{") for text in payloads):
+            is_list = any(text.startswith("[") for text in payloads)
+            found |= names & (reads if is_list else reads | SUCCESS)
     if "length" in reads and any((entry.payload or "").startswith("{") for entry in entries):
         found.add("length")
-    if shows_undefined or any(map(_is_wrapped, entries)):
+    if shows_undefined or any(map(_is_wrapped, entries)) or SETTLED in program.script:
         found |= calls.reads - _OF_WRAPPER
     return frozenset(found)
 
@@ -129,14 +118,14 @@ class MisreadSearch:
         self._missing = missing
         self._declares = declares
         self._uses = AnswerUses(dataflow)
-        self._shows_undefined = False
+        self._needs = Needs(dataflow, self._uses, missing, shows_undefined=False)
 
     def find(
         self, names: frozenset[str], room_ms: float, *, shows_undefined: bool
     ) -> Iterator[tuple[Node, HintFields]]:
         """The reads to warn of, one of each tool and name, with the fields of a hint; those that are found in a part of
         the milliseconds that are left."""
-        self._shows_undefined = shows_undefined
+        self._needs = Needs(self._dataflow, self._uses, self._missing, shows_undefined=shows_undefined)
         until = monotonic() + room_ms / _SHARE_OF_ROOM / 1000
         told = set[tuple[str, str]]()
         wholes = set[tuple[str, int, object]]()
@@ -176,8 +165,10 @@ class MisreadSearch:
         observations = list(islice(self._context.observations(node), _MAX_OBSERVATIONS))
         observations = [item for item in observations if item.path[-1:] == (name,)]
         if not observations:
-            return self._misread_nothing(node, name)
+            return self._misread_settled(node, name) or self._misread_nothing(node, name)
         if any(value is not UNDEFINED for item in observations for value in item.values):
+            return None
+        if not self._context.sees_all(node):
             return None
         parent = self._uses.parent(node)
         shown = shows_undefined and parent is not None and parent.type == "TemplateLiteral"
@@ -196,7 +187,7 @@ class MisreadSearch:
 
     def _misread_nothing(self, node: Node, name: str) -> tuple[Observation, Advice] | None:
         """The same for what is asked of the answer of a tool that gives none: `(await callTool('send'))?.success`."""
-        if node.type != "MemberExpression" or name not in _OF_NOTHING or self._is_ready(node, name):
+        if node.type != "MemberExpression" or name not in _OF_NOTHING or self._needs.is_ready(node, name):
             return None
         if self._uses.are_tested(self._uses.owners_of(node)):
             return None
@@ -204,6 +195,16 @@ class MisreadSearch:
             if observation.path or observation.answer is not None or self._declares(observation.tool, name):
                 return None
             return observation, Advice(" A call that fails throws: there is nothing to test.")
+        return None
+
+    def _misread_settled(self, node: Node, name: str) -> tuple[Observation, Advice] | None:
+        """The same for what is read of an item that `Promise.allSettled` gives, and is in its value."""
+        if SETTLED not in self._dataflow.script or node.type != "MemberExpression" or name in _OF_SETTLED:
+            return None
+        owner = self._context.owner_text(node.object)
+        for observation in islice(self._context.observations(node.object, ("value", name)), _MAX_OBSERVATIONS):
+            if f"{owner}value" not in self._dataflow.script and UNDEFINED not in observation.values:
+                return observation, Advice(f" With `{SETTLED}` it is `{owner}value.{name}`.", "value")
         return None
 
     def _has_other_way(self, node: Node, observation: Observation, advice: Advice) -> bool:
@@ -220,25 +221,25 @@ class MisreadSearch:
         lists = name in LIST_WRAPPERS and observation.of_answer and self._uses.means_list(node)
         objects = [cast("dict[str, object]", parent) for parent in parents if isinstance(parent, dict)]
         if any(objects) and not observation.of_wrapper:
-            lists = lists or name.casefold() in observation.tool.casefold()
+            lists = lists or (observation.of_answer and name.casefold() in observation.tool.casefold())
             advice = advise(owner, observation, "map" if lists else "")
             meant = self._is_meant(node, name, observation, advice, lists=lists or name == "length")
             once = self._calls.answered[observation.tool] == 1
             paging = _paging_advice(owner, name, objects[0], once=once)
             return advice if meant and (advice.text or paging is None) else paging
         primitive = primitive_kind(parents) is not None
-        ready = any(may_have(parent, name) for parent in parents) or self._is_ready(node, name)
-        meant = not ready if primitive else lists and all(isinstance(parent, list) for parent in parents)
+        ready = any(may_have(parent, name) for parent in parents) or self._needs.is_ready(node, name)
+        meant = not ready and (primitive or all(isinstance(parent, list) for parent in parents))
         return advise(owner, observation, "") if meant or observation.of_wrapper else None
 
     def _is_meant(self, node: Node, name: str, observation: Observation, advice: Advice, *, lists: bool) -> bool:
         """Whether a property of objects that none of them has was meant to have a value. `lists`: a list was meant."""
         if advice.text.startswith(" The list is"):
-            if lists and not _FLAGS.search(advice.key or ""):
+            if lists and not FLAGS.search(advice.key or ""):
                 return True
         elif advice.text.startswith(" Did you mean"):
             return True
-        needed = self._is_needed(node, name, observation) and not self._uses.is_tested(node, name)
+        needed = self._needs.is_needed(node, name, observation) and not self._uses.is_tested(node, name)
         return needed or self._is_in_owner(node, name, observation)
 
     def _is_in_owner(self, node: Node, name: str, observation: Observation) -> bool:
@@ -248,100 +249,6 @@ class MisreadSearch:
         if name not in WRAPPERS or not observation.of_answer or not isinstance(answer, dict):
             return False
         return parent is not None and parent.type == "MemberExpression" and member_name(parent) in answer
-
-    def _is_needed(self, node: Node, name: str, observation: Observation) -> bool:
-        """Whether what becomes of the value is never meant of an undefined one."""
-        parent = self._uses.parent(node)
-        kind = "" if parent is None or node.type == "AssignmentPattern" else str(parent.type)
-        of_item = Step.EACH in observation.path
-        if of_item and ((self._shows_undefined and self._uses.is_key(node)) or self._is_summed(node, name)):
-            return True
-        if parent is None or kind == "TemplateLiteral":
-            return parent is not None
-        if kind in {"BinaryExpression", "UnaryExpression", "AssignmentExpression"}:
-            operator: str = parent.operator
-            is_asked = of_item and operator in _EQUALITY and self._is_asked_for(parent, name)
-            return is_asked or operator in _NUMERIC or operator.removesuffix("=") in _NUMERIC
-        if kind in {"CallExpression", "NewExpression"}:
-            called = self._dataflow.text(parent.callee)
-            return called in _OF_NUMBERS or called.startswith(("Math.", "Number."))
-        if kind == "Property":
-            return key_name(parent.key) in self._missing and (of_item or self._is_empty(parent, name))
-        return of_item and self._is_condition(parent, node) and not _FLAGS.search(name)
-
-    def _is_summed(self, node: Node, name: str) -> bool:
-        """Whether a property of items is all that is added up, 0 where it is missing: `sum + (item.total ?? 0)`."""
-        if _OF_FEW.search(name) or _FLAGS.search(name):
-            return False
-        if node.type == "AssignmentPattern":
-            return _is_zero(node.right) and any(map(self._is_added, self._uses.spots(node)))
-        whole = self._uses.parent(node)
-        if whole is None or whole.type != "LogicalExpression" or not _is_zero(whole.right) or whole.operator == "&&":
-            return False
-        return self._is_added(whole)
-
-    def _is_added(self, node: Node) -> bool:
-        """Whether nothing else is added to a plain variable with this value."""
-        addition = self._uses.parent(node)
-        if addition is None or addition.type not in {"BinaryExpression", "AssignmentExpression"}:
-            return False
-        return addition.operator in {"+", "+="} and addition.right is node and addition.left.type == "Identifier"
-
-    def _is_empty(self, prop: Node, name: str) -> bool:
-        """Whether an object in the value takes this property and others from answers, and all were left out of it."""
-        owner = self._uses.parent(prop)
-        items: list[Node] = [] if owner is None or owner.type != "ObjectExpression" else owner.properties
-        keys = [key_name(item.key) for item in items if item.type == "Property" and item.value.type in _MEMBERS]
-        lacks_all = len(keys) == len(items) > 1 and all(key in self._missing for key in keys)
-        return lacks_all and not _FLAGS.search(name)
-
-    def _is_ready(self, node: Node, name: str) -> bool:
-        """Whether a condition is ready for the property to be missing: it asks for what is there only where something
-        has gone wrong, as `answer.error`, `answer.ok ?? true` and `answer.success === false` do."""
-        if _FLAGS.search(name):
-            return True
-        parent = self._uses.parent(node)
-        if parent is not None and parent.type == "LogicalExpression":
-            return getattr(parent.right, "value", None) is True
-        if parent is None or parent.type != "BinaryExpression" or parent.operator not in _EQUALITY:
-            return False
-        return any(
-            is_nothing(side) or (side.type == "Literal" and (side.value is False or _FLAGS.search(str(side.value))))
-            for side in (parent.left, parent.right)
-        )
-
-    def _is_asked_for(self, comparison: Node, name: str) -> bool:
-        """Whether a callback keeps or drops items by comparing a property with a literal: `items.filter((item) =>
-        item.kind === 'lamp')`."""
-        literal = next((side for side in (comparison.left, comparison.right) if side.type == "Literal"), None)
-        value = None if literal is None else literal.value
-        if not isinstance(value, str | int) or isinstance(value, bool) or _FLAGS.search(f"{name} {value}"):
-            return False
-        node = comparison
-        while (parent := self._uses.parent(node)) is not None and parent.type == "LogicalExpression":
-            if parent.operator != "&&":
-                return False
-            node = parent
-        if parent is not None and parent.type == "ReturnStatement":
-            node = self._uses.parent(parent) or parent
-            parent = self._uses.parent(node)
-        return parent is not None and self._is_condition(parent, node)
-
-    def _is_condition(self, function: Node, node: Node) -> bool:
-        """Whether `node` is all that a callback asks of an item: `items.filter((item) => item.active)`."""
-        call = self._uses.parent(function)
-        return (
-            function.type in FUNCTIONS
-            and function.body is node
-            and call is not None
-            and call.type == "CallExpression"
-            and call.callee.type == "MemberExpression"
-            and member_name(call.callee) in _PREDICATES
-        )
-
-
-def _is_zero(node: Node) -> bool:
-    return node.type == "Literal" and node.value == 0 and node.raw == "0"
 
 
 def _paging_advice(owner: str, name: str, answer: dict[str, object], *, once: bool) -> Advice | None:

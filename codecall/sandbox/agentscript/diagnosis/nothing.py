@@ -14,10 +14,11 @@ from codecall.sandbox.agentscript.analysis.reachability import sole_function
 from codecall.sandbox.agentscript.diagnosis.calls import MAX_WARNED_CALLS, CallHistory, shorten
 from codecall.sandbox.agentscript.diagnosis.causes import missing_fields
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields
-from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, with_dataflow
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, with_dataflow
 from codecall.sandbox.agentscript.diagnosis.misread import Declares, MisreadSearch, suspects
-from codecall.sandbox.agentscript.diagnosis.remedies import NOTHING_FOUND, is_certain
+from codecall.sandbox.agentscript.diagnosis.remedies import NOTHING_FOUND, answer_fields, is_certain
 from codecall.sandbox.agentscript.diagnosis.report import NO_VALUE, Ending
+from codecall.sandbox.agentscript.diagnosis.texts import OBJECT, MistakenText, TextSearch, may_mistake
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.mistakes import COMMENT_WITH_LINES, ESCAPED_LINES, RETURN_AND_LINE
@@ -79,6 +80,29 @@ def misread_properties(
         reads = MisreadSearch(dataflow, search.context, calls, ending.missing, declares)
         found = reads.find(names, room_ms, shows_undefined=shows_undefined)
         return [search.missing_text(node, fields) for node, fields in found]
+
+    return with_dataflow(program.script, room_ms, find, fallback=[])
+
+
+def mistaken_texts(program: InstrumentedScript, calls: CallHistory, value: str, room_ms: float) -> list[str]:
+    """The warnings about texts of answers that the script takes for numbers or dates, and objects that it shows.
+
+    Args:
+        program: What ran.
+        calls: Its calls.
+        value: Its value as JSON text.
+        room_ms: Milliseconds of its own time that it has left.
+    """
+    if not may_mistake(program, calls, value):
+        return []
+
+    def find(dataflow: DataFlow | None) -> list[str]:
+        if dataflow is None:
+            return []
+        search = _Search(program, dataflow, calls)
+        texts = TextSearch(dataflow, search.context, program.ending.writes)
+        found = {each.says: each for each in texts.find(room_ms, shows_objects=OBJECT in value)}
+        return [search.mistaken_text(each) for each in found.values()]
 
     return with_dataflow(program.script, room_ms, find, fallback=[])
 
@@ -280,6 +304,11 @@ class _Search:
     def missing_text(self, node: Node, fields: HintFields) -> str:
         """What is undefined, what the tool returned, and what to write."""
         return f"{self._named(node)} is undefined: {fields['tool']} returned {fields['shape']}.{fields['use']}"
+
+    def mistaken_text(self, found: MistakenText) -> str:
+        """What takes a text for something else, what to write, and what the tool returned."""
+        fields = answer_fields(found.observation, "")
+        return f"{self._named(found.expression)} {found.says} {fields['tool']} returned {fields['shape']}."
 
     def _named(self, node: Node) -> str:
         return f"`{shorten(self._dataflow.text(node))}` on line {self._line(node)}"

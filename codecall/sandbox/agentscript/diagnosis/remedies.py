@@ -9,14 +9,8 @@ from typing import Final, NamedTuple, cast
 import msgspec
 
 from codecall.sandbox.agentscript.diagnosis.calls import MAX_SHOWN, shorten
-from codecall.sandbox.agentscript.diagnosis.context import (
-    UNDEFINED,
-    Observation,
-    kind_of,
-    member_text,
-    shape_of,
-)
-from codecall.sandbox.agentscript.diagnosis.dataflow import Step
+from codecall.sandbox.agentscript.diagnosis.context import Observation, kind_of, member_text, shape_of
+from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED, Step
 from codecall.sandbox.agentscript.foreign_words import CONTENT_MEMBERS, LIST_MEMBERS, LIST_WRAPPERS, SUCCESS, WRAPPERS
 from codecall.sandbox.agentscript.policy import PROTOTYPES
 from codecall.sandbox.agentscript.ruleset import closest_key
@@ -102,7 +96,8 @@ def advise(owner: str, observation: Observation, member: str) -> Advice:
         or _primitive_advice(owner, observation.parents)
         or _name_advice(owner, step, parents)
         or _unwrapped_advice(step, observation, member)
-        or list_advice(owner, parents if {member, step} & LIST_MEMBERS else ())
+        or _list_value_advice(owner, observation.parents)
+        or list_advice(owner, parents if _is_list_meant(step, member, observation) else ())
     )
 
 
@@ -113,6 +108,21 @@ def _primitive_advice(owner: str, parents: Sequence[object]) -> Advice | None:
     what = f"`{owner.removesuffix('.')}`" if owner else "It"
     # Of a text of JSON the shape says what to do.
     return Advice(f" {what} is a {kind}: use it as it is." if json_in(parents[0]) is UNDEFINED else "", owner=True)
+
+
+def _is_list_meant(step: str, member: str, observation: Observation) -> bool:
+    """Whether a list was meant by a property; of an item, such as a person with tags, a text is as likely."""
+    if observation.of_answer or step in LIST_WRAPPERS:
+        return bool({member, step} & LIST_MEMBERS)
+    return member in LIST_MEMBERS - PROTOTYPES["String.prototype"].allowed - {"length", "0"}
+
+
+def _list_value_advice(owner: str, parents: Sequence[object]) -> Advice | None:
+    """The advice for a property of a list, which its items do not have either."""
+    if not parents or not all(isinstance(parent, list) for parent in parents):
+        return None
+    what = f"`{owner.removesuffix('.')}`" if owner else "It"
+    return Advice(f" {what} is a list: use it as it is.", owner=True)
 
 
 def _name_advice(owner: str, step: str, parents: Sequence[Mapping[str, object]]) -> Advice | None:

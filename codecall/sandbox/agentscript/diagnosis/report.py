@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from codecall.sandbox.agentscript.checked import Position
-from codecall.sandbox.agentscript.diagnosis import causes
+from codecall.sandbox.agentscript.diagnosis import causes, loops
 from codecall.sandbox.agentscript.diagnosis.calls import CallHistory
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext
-from codecall.sandbox.agentscript.diagnosis.dataflow import DataFlow, with_dataflow
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, with_dataflow
 from codecall.sandbox.agentscript.diagnosis.hints import NO_TEXT_FORM, NOT_AN_ERROR_HINT, hint_for
 from codecall.sandbox.agentscript.foreign_words import message_hint
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
@@ -148,27 +148,33 @@ class FailureReport:
         return _at(failure, position)
 
     def _hint(self, error: ThrownError, position: Position | None, dataflow: DataFlow | None) -> str | None:
+        return hint_for(error.name, error.message, self._context(position, dataflow))
+
+    def _context(self, position: Position | None, dataflow: DataFlow | None) -> FailureContext:
         entries = self._calls.last_answers.values()
         offsets = {
             entry.number: offset
             for entry in entries
             if (offset := self._offset(self._position(entry.stack))) is not None
         }
-        context = FailureContext(dataflow, self._offset(position), self._calls, offsets)
-        return hint_for(error.name, error.message, context)
+        return FailureContext(dataflow, self._offset(position), self._calls, offsets)
 
     def _endless_loop(self, position: Position | None) -> str | None:
-        """The hint for a limit that is reached in a loop without a condition; None for any other place."""
+        """The hint for a limit that is reached in a loop without a condition, or whose `break` tests what no answer
+        has; None for any other place."""
         if position is None or self._program is None:
             return None
         lines, offset = self._program.lines, self._program.lines.offset(*position)
-        start = with_dataflow(
-            self._program.script,
-            self._room_ms,
-            lambda dataflow: causes.endless_loop(dataflow, offset) if dataflow else None,
-            fallback=None,
-        )
-        return None if start is None else ENDLESS_LOOP_HINT.format(line=lines.line(start))
+
+        def find(dataflow: DataFlow | None) -> str | None:
+            if dataflow is None:
+                return None
+            start = loops.endless_loop(dataflow, offset)
+            hint = None if start is None else ENDLESS_LOOP_HINT.format(line=lines.line(start))
+            missing = loops.undefined_at_break(self._context(position, dataflow))
+            return " ".join(filter(None, (missing, hint))) or None
+
+        return with_dataflow(self._program.script, self._room_ms, find, fallback=None)
 
     def _position(self, stack: str) -> Position | None:
         """The innermost place in the script that a stack names."""

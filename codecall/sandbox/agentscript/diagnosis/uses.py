@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
-from codecall.sandbox.agentscript.diagnosis.dataflow import CallOrigin, DataFlow, Step, ValuePath
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import CallOrigin, DataFlow
+from codecall.sandbox.agentscript.diagnosis.flow.paths import ValuePath, kind_of_place
 from codecall.sandbox.agentscript.diagnosis.remedies import may_have
 from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS
 from codecall.sandbox.agentscript.parser.esprima import Node
@@ -95,7 +96,7 @@ class AnswerUses:
                 return frozenset()
             variable = self._dataflow.variable(node) if node.type == "Identifier" else id(node)
             if variable not in self._of_variables:
-                self._of_variables[variable] = frozenset(map(_place, self._dataflow.origins(node)))
+                self._of_variables[variable] = frozenset(_places_of(self._dataflow.origins(node)))
             self._of_nodes[id(node)] = self._of_variables[variable]
         return self._of_nodes[id(node)]
 
@@ -130,15 +131,17 @@ class AnswerUses:
         match str(parent.type):
             case "CallExpression" | "NewExpression":
                 takes = _root_name(parent.callee) not in _OUTPUTS and not self._is_list_test(parent)
-                return parent.callee is not node and takes and not self._dataflow.is_followed(node)
-            case "LogicalExpression" | "AssignmentPattern" | "ForOfStatement" | "ForInStatement":
+                is_known = self._dataflow.is_followed(node) or self._dataflow.is_item(node)
+                return parent.callee is not node and takes and not is_known
+            case "LogicalExpression" | "AssignmentPattern" | "ForInStatement":
                 return parent.right is node
             case "ConditionalExpression":
                 return parent.test is not node and not self._is_asked_for_list(node, parent)
             case "VariableDeclarator":
                 return parent.init is node and _has_rest(parent.id)
             case kind:
-                return kind == "SpreadElement"
+                # In a list, or as arguments, only a list is spread.
+                return kind == "SpreadElement" and self._parents[id(parent)].type == "ObjectExpression"
 
     def _is_asked_for_list(self, node: Node, condition: Node) -> bool:
         """Whether a value stands where it is a list, `Array.isArray(value) ? value : …`: none that has properties."""
@@ -198,7 +201,7 @@ class AnswerUses:
         True, too, where there is too much to look at."""
         owners = self.owners_of(read)
         if (owners, name) not in self._tested:
-            tests = filter(self._asks, self._members.get(name, ()))
+            tests = filter(self.asks, self._members.get(name, ()))
             found = any(owners & self._places(node.object) for node in tests)
             self._tested[owners, name] = found or self._budget < 0
         return self._tested[owners, name]
@@ -206,10 +209,11 @@ class AnswerUses:
     def are_tested(self, values: frozenset[Place]) -> bool:
         """Whether the script asks anywhere whether one of these values is there: `if (!answer) …`. True, too, where
         there is too much to look at."""
-        nodes = (node for node in self._dataflow.nodes if node.type in _VALUES and self._asks(node))
+        nodes = (node for node in self._dataflow.nodes if node.type in _VALUES and self.asks(node))
         return any(values & self._places(node) for node in nodes) or self._budget < 0
 
-    def _asks(self, node: Node) -> bool:
+    def asks(self, node: Node) -> bool:
+        """Whether an expression stands where the script asks whether it has a value."""
         node, parent = self._context(node)
         if parent is None:
             return False
@@ -219,6 +223,15 @@ class AnswerUses:
             return any(map(is_nothing, (parent.left, parent.right)))
         is_not = parent.type == "UnaryExpression" and str(parent.operator) in {"!", "typeof"}
         return is_not or getattr(parent, "test", None) is node
+
+    def is_guarded(self, spot: Node) -> bool:
+        """Whether something stands in place of a missing value, or the script asks whether it is there."""
+        node, parent = self._context(spot)
+        if parent is not None and parent.type in {"LogicalExpression", "AssignmentExpression"}:
+            return parent.left is node
+        if parent is not None and parent.type == "MemberExpression" and parent.optional:
+            return parent.object is node
+        return self.asks(spot)
 
     def is_key(self, read: Node) -> bool:
         """Whether the value of a property becomes the name of one: `by[item.kind] = item`."""
@@ -325,8 +338,10 @@ def _other_value(node: Node, parent: Node) -> Node:
     return parent.right if parent.left is node else parent.left
 
 
-def _place(origin: CallOrigin) -> Place:
-    return id(origin.call), tuple(step if isinstance(step, str) else Step.EACH for step in origin.path)
+def _places_of(origins: Iterator[CallOrigin]) -> Iterator[Place]:
+    for origin in origins:
+        if (path := kind_of_place(origin.path)) is not None:
+            yield id(origin.call), path
 
 
 def _has_rest(pattern: Node) -> bool:

@@ -19,9 +19,10 @@ import msgspec
 from codecall.sandbox.agentscript.checked import Position
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, CallWarnings
 from codecall.sandbox.agentscript.diagnosis.lookups import missed_lookups
-from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, nothing_returned
+from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, mistaken_texts, nothing_returned
 from codecall.sandbox.agentscript.diagnosis.remedies import declares
 from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
+from codecall.sandbox.agentscript.diagnosis.request import warn_of_context
 from codecall.sandbox.agentscript.engine.bytecode import defer_collection, load
 from codecall.sandbox.agentscript.engine.console import Console
 from codecall.sandbox.agentscript.engine.heap import HeapGauge, release_memory
@@ -112,6 +113,7 @@ class Realm:
         """The tools that `getTool` was asked for in vain."""
         self._positions: dict[str, Position | _NoPosition] = {}
         self._program: InstrumentedScript | None = None
+        self._context: str | None = None
         self._engine, self._operate = self._build(stack_bytes)
         self._heap = HeapGauge()
 
@@ -143,7 +145,7 @@ class Realm:
             context: JSON text of the object `codecallContext`.
             namespaces: the namespaces it uses; see `CheckedScript.namespaces`.
         """
-        self._program, self.started = program, True
+        self._program, self._context, self.started = program, context, True
         self._calls.reads = program.ending.reads
         self._heap = HeapGauge()
         try:
@@ -317,6 +319,8 @@ class Realm:
                 warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
             if program is not None:
                 warnings += self._unknown_tool_warnings(program.script)
+                warnings += mistaken_texts(program, self._calls, value, self._room_ms)
+                warnings = warn_of_context(warnings, program, self._context, self._room_ms)
             self._end(ScriptOutcome(value=value, warnings=warnings))
 
     def _declares(self, tool: str, name: str) -> bool:

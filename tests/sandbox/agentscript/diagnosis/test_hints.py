@@ -332,7 +332,7 @@ async def test_a_comment_that_swallows_the_script_is_named(enclave: Enclave) -> 
     ("script", "code", "line"),
     [
         ("let i = 0\nfor (;;) { i++ }", "ITERATION_LIMIT", 2),
-        ("for (const x of [1]) {\n  for (;;) { const p = await callTool('users'); if (p.last) break; }\n}", None, 2),
+        ("for (const x of [1]) {\n  for (;;) { const p = await callTool('users'); if (p.next) break; }\n}", None, 2),
         ("for (let i = 0; ; i++) {}", "ITERATION_LIMIT", 1),
         ("for (let i = 0; i < 1e9; i++) {}", "ITERATION_LIMIT", 0),
     ],
@@ -342,6 +342,27 @@ async def test_a_loop_that_nothing_ends_is_named(script: str, code: str | None, 
     assert error["code"] == (code or "TOOL_CALL_LIMIT")
     expected = f"The loop on line {line} has no condition, and nothing in it ended it: " if line else "Loop over less: "
     assert error["hint"].startswith(expected)
+
+
+@pytest.mark.parametrize("head", ["for (;;)", "for (let i = 0; i < 500; i++)"])
+async def test_a_break_that_tests_what_no_answer_has_is_named(head: str, enclave: Enclave) -> None:
+    error = await fails(enclave, f"{head} {{ const p = await callTool('users'); if (1 >= p.user) break; }}")
+    assert error["code"] == "TOOL_CALL_LIMIT"
+    assert error["hint"].startswith("`p.user` is undefined, which a `break` of the loop tests: users returned")
+    assert "Did you mean `p.users`?" in error["hint"]
+
+
+@pytest.mark.parametrize("script", ["return r.data.name", "const { data } = r; return data.name"])
+async def test_the_value_of_a_call_that_failed_is_not_looked_for(script: str, enclave: Enclave) -> None:
+    error = await fails(enclave, f"const r = await callTool('none', {{}}, {{ throwOnError: false }}); {script}")
+    assert "is undefined: none failed, and with `throwOnError: false` the message is at `" in error["hint"]
+
+
+async def test_a_list_of_an_item_is_not_offered_for_a_text(enclave: Enclave) -> None:
+    script = "const r = await callTool('echo', { items: [{ id: 1, tags: [] }] }); return r.items[0].day.slice(0, 4)"
+    error = await fails(enclave, script)
+    assert "`r.items[0].day` is undefined" in error["hint"]
+    assert "The list is" not in error["hint"]
 
 
 VALUES = [

@@ -62,7 +62,54 @@ ALL = "all.push(...p.items); "
 
 NORMALIZE = "const list = (x) => (Array.isArray(x) ? x : x.items || x.orders || x.results || x.data || []); "
 ITEMS = "const list = (x) => x.items ?? []; "
+PUSHED = LOOP + ALL + "cursor = p.next_cursor; if (!cursor) break; } "
+TWO = "const a = await callTool('items_list', { cursor: 'none' }); const b = await callTool('orders_list', {}); "
 RIGHT = [
+    # Lists of the script's own
+    PUSHED + "return all.filter((x) => x.id === 3).length",
+    PUSHED + "return all.map((x) => ({ ...x, half: x.id / 2 })).filter((x) => x.half > 1).length",
+    PUSHED + "return all.reduce((sum, x) => sum + (x.id || 0), 0)",
+    PUSHED + "all.push({ id: 4, mine: true }); return all.filter((x) => x.mine).length",
+    PUSHED + "const rows = all.map((x) => ({ kind: 'a', id: x.id })); return rows.filter((x) => x.kind === 'b').length",
+    PUSHED + "const byId = {}; for (const x of all) byId[x.id] = x; return `${byId[1].id}`",
+    PUSHED + "const ids = []; for (const x of all) ids.push(x.id); return ids.sort((a, b) => b - a)[0]",
+    LOOP + "for (const x of p.items) all.push({ ...x, a: 1 }); break; } return all.filter((x) => x.a === 2).length",
+    LOOP + "for (const x of p.items) all.push([x.id, x]); break; } return all.map(([id, x]) => `${id} ${x.id}`)",
+    ORDERS_CALL + "const rows = r.data.concat(await callTool('stock_low', {})); "
+    "return rows.filter((x) => x.status === 'open' || x.left === 0).length",
+    ORDERS_CALL + "const rows = [...r.data, ...(await callTool('stock_low', {}))]; "
+    "return [rows.filter((x) => x.status === 'open').length, rows.filter((x) => x.sku === 'a').length]",
+    TWO + "return [...(a?.items ?? []), ...b.data].filter((x) => x.status === 'open').length",
+    "const a = await callTool('fields', {}); const b = await callTool('orders_list', {}); "
+    "return [...a.errors, ...b.data].filter((x) => x.reason === 'late').length",
+    "const [o, s] = await Promise.all([callTool('orders_list', {}), callTool('stock_low', {})]); "
+    "return [o.data.length, s.filter((x) => x.left === 0).length]",
+    "const all = await Promise.all([1, 2].map((page) => callTool('orders_list', { page }))); "
+    "return all.flatMap((r) => r.data).filter((o) => o.status === 'open').length",
+    "const load = async () => { const r = await callTool('orders_list', {}); return { rows: r.data, n: 1 }; }; "
+    "const { rows, n } = await load(); return [n, rows.filter((o) => o.status === 'open').length]",
+    ORDERS_CALL + "const groups = Object.groupBy(r.data, (o) => o.status); "
+    "return Object.entries(groups).map(([key, rows]) => [key, rows.reduce((sum, o) => sum + (o.total || 0), 0)])",
+    "const all = await Promise.allSettled([callTool('user', {}), callTool('user', {})]); "
+    "return all.map((r) => (r.status === 'fulfilled' ? r.value.name : r.reason.message))",
+    "const all = await Promise.allSettled([callTool('user', {})]); return all.filter((r) => r.value).length",
+    # Destructured, and mapped
+    ORDERS_CALL + "return r.data.filter(({ status }) => status === 'open').length",
+    ORDERS_CALL + "let n = 0; for (const { no, coupon } of r.data) if (coupon) n += no; return n",
+    ORDERS_CALL + "return r.data.map(({ no, nick }) => `${no} ${nick ?? '-'}`)",
+    ORDERS_CALL + "return r.data.map(({ no, nick }) => (nick ? `${no} ${nick}` : `${no}`))",
+    ORDERS_CALL + "const { nick } = r.data[0]; if (nick === undefined) return 'none'; return nick === 'Ann'",
+    ORDERS_CALL + "let { nick } = r.data[0]; nick ??= 'none'; return nick === 'Ann'",
+    ORDERS_CALL + "return r.data.map((o) => o.nick).filter((nick) => nick !== undefined).length",
+    ORDERS_CALL + "return r.data.map((o) => o.nick ?? 'none').join(', ')",
+    ORDERS_CALL + "const nicks = r.data.map((o) => o.nick); return nicks.filter((x) => x != null).length",
+    ORDERS_CALL + "return r.data.map((o) => o.nick).map((nick) => nick ?? 'none').join()",
+    ORDERS_CALL + "return r.data.map((o) => o.deleted_at).filter(Boolean).length",
+    ORDERS_CALL + "return new Set(r.data.map((o) => o.status)).size",
+    # A list whose properties are asked for, and which is used
+    STOCK + "if (r.items) return r.items.length; return r.length",
+    STOCK + "return r.total ?? r.length",
+    STOCK + "const rows = r.wares ?? r; return rows.length",
     # Several names of a list
     ORDERS_CALL + "const list = r.orders || r.items || r.data || []; return list.length",
     ORDERS_CALL + "return (r.orders ?? r.data).length",
@@ -401,7 +448,102 @@ WRONG = [
     (ORDERS_CALL + "return r.data.reduce((s, o) => s + (o.sum || 0), 0)", "`o.sum`", ""),
     (ORDERS_CALL + "let n = 0; for (const o of r.data) n += o.amount ?? 0; return n", "`o.amount`", ""),
     (ORDERS_CALL + "return r.data.reduce((s, { amount = 0 }) => s + amount, 0)", "`amount`", ""),
+    (ORDERS_CALL + "let n = 0; for (const o of r.data) if (o.kind === 'a') n++; return n", "`o.kind`", ""),
+    (ORDERS_CALL + "return r.data.map((o) => (o.kind === 'a' ? 1 : 2))", "`o.kind`", ""),
+    # In lists of the script's own
+    (PUSHED + "return all.filter((x) => x.kind === 'a').length", "`x.kind`", ""),
+    (PUSHED + "return all.reduce((sum, x) => sum + (x.amount || 0), 0)", "`x.amount`", ""),
+    (PUSHED + "return all.sort((a, b) => b.years - a.years).slice(0, 2)", "`b.years`", ""),
+    (PUSHED + "const n = {}; for (const x of all) n[x.kind] = 1; return n", "`x.kind`", ""),
+    (
+        LOOP + "for (const x of p.items) all.push(x); break; } return all.reduce((sum, x) => sum + (x.Id || 0), 0)",
+        "`x.Id`",
+        "Did you mean `x.id`?",
+    ),
+    (
+        "let all = []; for (const page of [1, 2]) { const p = await callTool('orders_list', { page }); "
+        "all = all.concat(p.data); } return all.filter((x) => x.kind === 'a').length",
+        "`x.kind`",
+        "",
+    ),
+    (
+        "let all = []; for (const page of [1, 2]) { const p = await callTool('orders_list', { page }); "
+        "all = [...all, ...(p.data ?? [])]; } return all.filter((x) => x.kind === 'a').length",
+        "`x.kind`",
+        "",
+    ),
+    (
+        "async function load() { " + PUSHED + "return all; } "
+        "const rows = await load(); return rows.filter((x) => x.kind === 'a').length",
+        "`x.kind`",
+        "",
+    ),
+    (
+        "return (await Promise.all([1, 2].map((page) => callTool('orders_list', { page })))).flatMap((r) => r.data)"
+        ".filter((o) => o.kind === 'a').length",
+        "`o.kind`",
+        "",
+    ),
+    (
+        "const rs = await Promise.all([1, 2].map(async (page) => { const r = await callTool('orders_list', { page }); "
+        "return r.data; })); return rs.flat().filter((o) => o.kind === 'a').length",
+        "`o.kind`",
+        "",
+    ),
+    (
+        "const ps = []; for (const page of [1, 2]) ps.push(callTool('orders_list', { page })); let n = 0; "
+        "for (const r of await Promise.all(ps)) for (const o of r.data) n += o.amount ?? 0; return n",
+        "`o.amount`",
+        "",
+    ),
+    (
+        ORDERS_CALL + "return r.data.map((o) => ({ ...o, n: 1 })).filter((o) => o.kind === 'a').length",
+        "`o.kind`",
+        "",
+    ),
+    (
+        ORDERS_CALL + "const byNo = {}; for (const o of r.data) byNo[o.no] = o; return `${byNo[1].city}`",
+        "`byNo[1].city`",
+        "Did you mean `byNo[1].address.city`?",
+    ),
+    (
+        ORDERS_CALL + "return Object.values(Object.groupBy(r.data, (o) => o.status)).map((rows) => "
+        "rows.reduce((sum, o) => sum + (o.sum || 0), 0))",
+        "`o.sum`",
+        "",
+    ),
+    # In what `Promise.allSettled` gives
+    (
+        "const all = await Promise.allSettled([callTool('user', {})]); return all.map((r) => r.name ?? 'none')",
+        "`r.name`",
+        "With `allSettled` it is `r.value.name`.",
+    ),
+    # Pages that end with a condition on what is not there
+    (
+        PER_PAGE + "if (!p.length) break; all.push(...p); } return all.length",
+        "`p.length`",
+        "The list is `p.data`.",
+    ),
+    # What is destructured
+    (ORDERS_CALL + "return r.data.filter(({ kind }) => kind === 'a').length", "`kind`", ""),
+    (ORDERS_CALL + "let n = 0; for (const { no, kind } of r.data) if (kind === 'a') n += no; return n", "`kind`", ""),
+    (ORDERS_CALL + "const { kind } = r.data[0]; return kind === 'a'", "`kind`", ""),
+    (ORDERS_CALL + "const { no, kind } = r.data.find((o) => o.no === 1); return `${no}: ${kind}`", "`kind`", ""),
+    (ORDERS_CALL + "return r.data.map(({ no, kind }) => `${no}: ${kind}`)", "`kind`", ""),
+    (ORDERS_CALL + "const kind = r.data[0].kind; return kind === 'a' ? 'yes' : 'no'", "`r.data[0].kind`", ""),
+    # What a list is made of
+    (ORDERS_CALL + "return r.data.map((o) => o.kind).filter(Boolean).length", "`o.kind`", ""),
+    (ORDERS_CALL + "return new Set(r.data.map((o) => o.kind)).size", "`o.kind`", ""),
+    (ORDERS_CALL + "return r.data.map((o) => o.kind).join(', ')", "`o.kind`", ""),
+    (ORDERS_CALL + "const kinds = r.data.map(({ kind }) => kind); return kinds.includes('a')", "`kind`", ""),
+    (ORDERS_CALL + "return r.data.map((o) => o.amount).reduce((a, b) => a + b, 0)", "`o.amount`", ""),
+    (ORDERS_CALL + "let n = 0; for (const x of r.data.map((o) => o.amount)) n += x; return n", "`o.amount`", ""),
+    # The answer is a list, which has no such property
+    (STOCK + "return (r.wares ?? []).length", "`r.wares`", "`r` is a list: use it as it is."),
+    (STOCK + "const { wares = [] } = r; return wares.length", "`wares`", "It is a list: use it as it is."),
+    (ORDERS_CALL + "return (r.data.rows ?? []).length", "`r.data.rows`", "`r.data` is a list: use it as it is."),
     # What a text shows
+    (ORDERS_CALL + "return r.data.map((o) => `${o.no} ${o.customer?.name}`)", "`o.customer`", ""),
     (ORDERS_CALL + "return r.data.map((o) => `${o.no} ${o.city}`)", "`o.city`", "Did you mean `o.address.city`?"),
 ]
 
@@ -434,6 +576,16 @@ HOSTILE = {
     )
     + "".join(f"const h{n} = (x, y) => h{n + 1}(x, y) + h{n + 1}(y, x);\n" for n in range(9))
     + "const g9 = (x) => 0; const h9 = (x, y) => (x.items ?? y.rows ?? []).length; return f(r, 9) + g0(r) + h0(r, r)",
+    "lists": "let a = [], b = [r]; if (!r) {"
+    + "a.push(...b, ...a); b = [...a, ...b].concat(a); a = b.map((x) => ({ ...x, k: x.items })).flat();\n" * 150
+    + "} return a.filter((x) => x.rows === 1 && x.items === 2).length",
+    "fields": "let a = []; if (!r) {"
+    + "".join(f"a.push(r.items{n}); a = [...a, ...(r.rows{n} ?? a)];\n" for n in range(400))
+    + "} return a.filter((x) => x?.items === 1).length",
+    "groups": "const o = {}; if (!r) {"
+    + "o[r.rows] = o.a ?? o; o.a = Object.values(o); o.b = Object.entries(o.a ?? o.b).map(([k, v]) => v.items);\n" * 200
+    + "} return [o.a].filter((x) => x?.items === 1).length",
+    "spots": "const { items, rows } = r; let n = 0; " + "n += items === 1 && rows === 2 ? 1 : 0;\n" * 1200 + "return n",
     "patterns": "let n = 0; " + "{ const { items = [], rows = [] } = r; n += items.length + rows.length; }\n" * 500,
 }
 
@@ -446,6 +598,7 @@ async def test_a_long_script_and_a_large_answer_cost_no_seconds(enclave: Enclave
     times: list[float] = []
     for text in (plain, script):
         result = await enclave.execute(text, tool_handler=lambda name, arguments: large)
+        assert result.error is None
         assert result.stats is not None
         times.append(result.stats.script_ms)
     # What the warnings take is bounded by what parsing the script again takes.

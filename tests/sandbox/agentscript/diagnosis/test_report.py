@@ -9,7 +9,7 @@ import pytest
 
 from codecall.presets import load_preset
 from codecall.sandbox.agentscript.diagnosis.calls import MAX_ANSWER_CHARS, MAX_SITES, CallEntry, CallHistory
-from codecall.sandbox.agentscript.diagnosis.dataflow import CHARS_PER_MS
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import CHARS_PER_MS
 from codecall.sandbox.agentscript.diagnosis.report import FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.instrument import FIRST_LINE, instrument
 from codecall.sandbox.agentscript.policy import Rules

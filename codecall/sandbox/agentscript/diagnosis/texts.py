@@ -1,0 +1,236 @@
+"""Texts of answers that a script takes for numbers or dates: a text is compared with a `Date`, which is always false;
+texts of numbers are joined where they should be added up, or compared as texts, "10" before "9". And objects that a
+text shows as `[object Object]`.
+
+The values are looked up in the answers; a script is parsed again only where they have such texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Set
+from functools import cached_property
+from itertools import islice
+from time import monotonic
+from typing import Final, NamedTuple
+
+from codecall.sandbox.agentscript.diagnosis.calls import LOOKED_AT, CallHistory
+from codecall.sandbox.agentscript.diagnosis.context import FailureContext, Observation
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
+from codecall.sandbox.agentscript.instrument import InstrumentedScript
+from codecall.sandbox.agentscript.parser.esprima import Node
+from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, member_name
+
+MAX_MISTAKEN: Final = 3
+"""Expressions that are warned of in one run."""
+
+OBJECT: Final = "[object Object]"
+"""What a text shows of an object."""
+
+_MAX_LOOKED_AT: Final = 200
+"""Comparisons and additions that are looked at."""
+_MAX_OBSERVATIONS: Final = 8
+_SHARE_OF_ROOM: Final = 4
+_MAX_DEPTH: Final = 4
+"""Variables and operands between a comparison and the date in it."""
+
+_OF_DATES: Final = re.compile(r'"\d{4}-\d\d-\d\d')
+_OF_NUMBERS: Final = re.compile(r'"([\w$-]{1,60})":\s*"-?\d+(?:\.\d+)?"')
+_COMPARES: Final = re.compile(r"[<>]|[!=]==?")
+_NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
+_ORDERS: Final = frozenset({"<", ">", "<=", ">="})
+_EQUALITY: Final = frozenset({"===", "==", "!==", "!="})
+_OPERATORS: Final = _ORDERS | _EQUALITY | {"+", "+="}
+_DATES: Final = frozenset({"Date", "Date.parse", "Date.now", "Date.UTC"})
+_TIMES: Final = frozenset({"getTime", "valueOf", "setDate", "setTime", "setHours", "setMonth", "setFullYear"})
+
+
+class MistakenText(NamedTuple):
+    """An expression that takes a text for something else."""
+
+    expression: Node
+    text: Node
+    """What is a text."""
+    observation: Observation
+    says: str
+    """What is wrong, and what to write."""
+
+
+def may_mistake(program: InstrumentedScript, calls: CallHistory, value: str) -> bool:
+    """Whether a script may take a text of its answers for a number or a date, or its value, JSON text, shows an object
+    as a text: a quick look, which most scripts pass."""
+    script = program.script
+    if OBJECT in value and calls.last_answers:
+        return True
+    compares = _COMPARES.search(script) is not None
+    if not compares and "+" not in script:
+        return False
+    for entry in calls.last_answers.values():
+        payload = (entry.payload or "")[:LOOKED_AT]
+        if compares and "Date" in script and _OF_DATES.search(payload):
+            return True
+        if any(name in calls.reads for name in _OF_NUMBERS.findall(payload)):
+            return True
+    return False
+
+
+class TextSearch:
+    """Looks in one script for texts that are taken for numbers or dates.
+
+    Args:
+        dataflow: The script.
+        context: Its answers.
+        writes: Names of properties that objects of its own have: their values are not those of the answers.
+    """
+
+    def __init__(self, dataflow: DataFlow, context: FailureContext, writes: Set[str]) -> None:
+        self._dataflow = dataflow
+        self._context = context
+        self._writes = writes
+
+    def find(self, room_ms: float, *, shows_objects: bool) -> Iterator[MistakenText]:
+        """The expressions to warn of, found in a part of the milliseconds that are left. `shows_objects`: a text in the
+        value has `[object Object]`."""
+        until = monotonic() + room_ms / _SHARE_OF_ROOM / 1000
+        count = 0
+        for node in islice(filter(_is_looked_at, self._dataflow.nodes), _MAX_LOOKED_AT):
+            found = self._shown(node) if shows_objects else None
+            if found is None and node.type != "TemplateLiteral":
+                found = self._mistaken(node)
+            if found is not None:
+                yield found
+                count += 1
+            if count == MAX_MISTAKEN or monotonic() > until:
+                return
+
+    def _mistaken(self, node: Node) -> MistakenText | None:
+        if node.operator in {"+", "+="}:
+            return self._joined(node)
+        for side, other in ((node.left, node.right), (node.right, node.left)):
+            if self._is_date(other):
+                return self._compared_with_date(node, side, other)
+        return self._compared_texts(node) if node.operator in _ORDERS else None
+
+    def _shown(self, node: Node) -> MistakenText | None:
+        """An object is shown in a text: `Patient: ${patient}`."""
+        if node.type != "TemplateLiteral" and node.operator not in {"+", "+="}:
+            return None
+        for part in node.expressions if node.type == "TemplateLiteral" else (node.left, node.right):
+            for observation in islice(self._context.observations(part), _MAX_OBSERVATIONS):
+                if any(isinstance(value, dict) for value in observation.values):
+                    made = f"JSON.stringify({self._context.text(part)})"
+                    says = f"is shown as `{OBJECT}`: write one of its properties, or `{made}`."
+                    return MistakenText(part, part, observation, says)
+        return None
+
+    def _compared_with_date(self, node: Node, side: Node, date: Node) -> MistakenText | None:
+        """A text is compared with a date: `item.when > new Date('2026-01-05')`."""
+        observation = self._observed(side)
+        if observation is None or any(_NUMBER.fullmatch(text) for text in observation[1]):
+            return None
+        always = "true" if node.operator in {"!==", "!="} else "false"
+        what = self._context.text(side)
+        made = f"new Date({what})"
+        if node.operator in _EQUALITY:
+            made = f"{made}.getTime()"
+        also = f" and compare it with a number, `{_with_time(self._context.text(date), date)}`"
+        says = f"is always {always}: `{what}` is a text, and the other side a date. Write `{made}`"
+        return MistakenText(node, side, observation[0], f"{says}{also if node.operator in _EQUALITY else ''}.")
+
+    def _compared_texts(self, node: Node) -> MistakenText | None:
+        """Texts of numbers are compared with one another, and would come in another order as numbers."""
+        observed = [self._observed(side) for side in (node.left, node.right)]
+        texts = {text for found in observed if found is not None for text in found[1]}
+        if None in observed or observed[0] is None or not all(map(_NUMBER.fullmatch, texts)):
+            return None
+        if sorted(texts) == sorted(texts, key=lambda text: (float(text), text)):
+            return None
+        left, right = map(self._context.text, (node.left, node.right))
+        says = f"compares texts, such as 10 before 9: write `Number({left}) {node.operator} Number({right})`."
+        return MistakenText(node, node.left, observed[0][0], says)
+
+    def _joined(self, node: Node) -> MistakenText | None:
+        """A text of a number is added to a sum, which begins as a number: `sum + item.price`."""
+        if node.left.type != "Identifier" or not self._is_sum(node):
+            return None
+        observation = self._observed(node.right)
+        if observation is None or not all(map(_NUMBER.fullmatch, observation[1])):
+            return None
+        total, what = self._context.text(node.left), self._context.text(node.right)
+        says = f"joins texts: `{what}` is a text. Write `{total} {node.operator} Number({what})`."
+        return MistakenText(node, node.right, observation[0], says)
+
+    def _is_sum(self, addition: Node) -> bool:
+        """Whether an addition adds to a number: `n += x`, `n = n + x`, or what the callback of `reduce` gives."""
+        name: Node = addition.left
+        if addition.operator == "+" and self._dataflow.variable(name) in self._sums:
+            return True
+        values = self._dataflow.values_of(name)
+        return (addition.operator == "+=" or any(value is addition for value in values)) and any(
+            map(_is_number, values)
+        )
+
+    @cached_property
+    def _sums(self) -> set[object]:
+        """The parameters that are the sum so far of a `reduce` that begins with a number, or with the first item."""
+        sums = set[object]()
+        for node in self._dataflow.nodes:
+            if node.type == "CallExpression" and node.arguments and node.callee.type == "MemberExpression":
+                function, *start = node.arguments
+                names: list[Node] = function.params[:1] if function.type in FUNCTIONS else []
+                if member_name(node.callee) in {"reduce", "reduceRight"} and all(map(_is_number, start)):
+                    sums |= {self._dataflow.variable(name) for name in names if name.type == "Identifier"}
+        return sums
+
+    def _observed(self, node: Node) -> tuple[Observation, list[str]] | None:
+        """What an expression was, and its values where all of them are texts."""
+        if node.type == "Identifier" and not self._dataflow.is_bound_once(node):
+            return None
+        texts: list[str] = []
+        first: Observation | None = None
+        for observation in islice(self._context.observations(node), _MAX_OBSERVATIONS):
+            first = first or observation
+            texts += [value for value in observation.values if isinstance(value, str)]
+            if observation.path[-1:] and observation.path[-1] in self._writes:
+                return None
+            if not all(isinstance(value, str) for value in observation.values):
+                return None
+        return (first, texts) if first is not None and texts else None
+
+    def _is_date(self, node: Node, depth: int = 0) -> bool:
+        """Whether an expression is a date, or the milliseconds of one."""
+        if depth > _MAX_DEPTH:
+            return False
+        match node.type:
+            case "NewExpression" | "CallExpression":
+                is_time = node.callee.type == "MemberExpression" and member_name(node.callee) in _TIMES
+                return is_time or (self._dataflow.text(node.callee) in _DATES and self._is_made(node))
+            case "UnaryExpression":
+                return str(node.operator) == "+" and self._is_date(node.argument, depth + 1)
+            case "BinaryExpression":
+                # A Date and `+` give a text.
+                is_number = node.operator == "-" or (node.operator == "+" and node.left.type == "CallExpression")
+                return is_number and self._is_date(node.left, depth + 1)
+            case "Identifier":
+                values = self._dataflow.values_of(node)
+                return 0 < len(values) <= _MAX_DEPTH and all(self._is_date(value, depth + 1) for value in values)
+            case _:
+                return False
+
+    def _is_made(self, node: Node) -> bool:
+        """Whether a call makes a date: `Date()` without `new` is a text."""
+        return node.type == "NewExpression" or self._dataflow.text(node.callee) != "Date"
+
+
+def _is_looked_at(node: Node) -> bool:
+    if node.type in {"BinaryExpression", "AssignmentExpression"}:
+        return node.operator in _OPERATORS
+    return node.type == "TemplateLiteral"
+
+
+def _is_number(node: Node) -> bool:
+    return node.type == "Literal" and isinstance(node.value, int | float) and not isinstance(node.value, bool)
+
+
+def _with_time(text: str, date: Node) -> str:
+    return f"{text}.getTime()" if date.type in {"NewExpression", "Identifier"} else text
