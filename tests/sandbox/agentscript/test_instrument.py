@@ -62,6 +62,10 @@ def lines_that_ran(script: str) -> list[int]:
 
 
 PROGRAMS = [
+    # Lookups that find nothing: what is inserted for them neither goes on with the line before nor reads a table again.
+    "const byId = {a: 1}\nconst k = 'b'\nlet x = k\nbyId[k] + 'abc'\nreturn [x]",
+    "const byId = {a: 1}\nconst f = v => 'called'\nlet x = f\nbyId['b' + ''] + 'abc'\nreturn typeof x",
+    "let n = 0; const o = {get t() { n++; return {a: 1} }}; const k = 'x'; const s = `v ${o.t[k]}`; return [n, s]",
     "const out = []; for (let i = 0; i < 3; i++) out.push(i); return out",
     "const o = []; for (const a of [1, 2]) for (const b of [3, 4]) if (a + b > 4) o.push([a, b]); else ; return o",
     "let n = 0; a: for (;;) { b: for (;;) { if (++n > 5) break a; continue a } } return n",

@@ -42,11 +42,15 @@ def lookup_sites(script: str, statements: list[Node]) -> tuple[LookupSite, ...]:
     search = _Search()
     holders: list[tuple[str, Node]] = []
     """Variables and functions, with what they are given or return."""
+    beginnings: set[int] = set()
+    """Where statements begin. What is inserted there would go on with the line before."""
     pending = list(reversed(statements))
     while pending:
         node = pending.pop()
         if node.type == "CallExpression" and getattr(getattr(node.callee, "object", None), "name", None) == "console":
             continue  # what is printed is in no result
+        if node.type == "ExpressionStatement":
+            beginnings.add(node.range[0] - PREFIX_LENGTH)
         for part, trace in _parts(node):
             search.add(part, (trace,))
         holders.extend(_held(node))
@@ -55,7 +59,8 @@ def lookup_sites(script: str, statements: list[Node]) -> tuple[LookupSite, ...]:
     for name, value in reversed(holders):
         search.add(value, tuple(search.of_names.get(name, ())))
     sites = (_site(node, tuple(traces)) for node, traces in search.lookups.values())
-    return tuple(sorted((site for site in sites if site is not None), key=lambda site: site.start)[:MAX_LOOKUPS])
+    watched = [site for site in sites if site is not None and site.start not in beginnings]
+    return tuple(sorted(watched, key=lambda site: site.start)[:MAX_LOOKUPS])
 
 
 class _Search:
@@ -201,22 +206,9 @@ def _key_of(node: Node) -> Node | None:
 def _site(node: Node, traces: tuple[str, ...]) -> LookupSite | None:
     key = cast("Node", _key_of(node))
     is_get = node.type == "CallExpression"
-    table = _plain_text(node.callee.object if is_get else node.object)
-    if table is None:
-        return None
+    table: Node = node.callee.object if is_get else node.object
+    if table.type != "Identifier":
+        return None  # to look at another table again could run code of the script's own
     places = (*node.range, *key.range)
     start, end, key_start, key_end = (cast("int", place) - PREFIX_LENGTH for place in places)
-    return LookupSite(start, end, key_start, key_end, table, is_get, traces)
-
-
-def _plain_text(node: Node) -> str | None:
-    """A variable, or a member of one, without calls and computed names."""
-    names: list[str] = []
-    while node.type == "MemberExpression" and len(names) < _MAX_PARTS:
-        if node.computed or node.property.type != "Identifier":
-            return None
-        names.append(f"{'?.' if node.optional else '.'}{node.property.name}")
-        node = node.object
-    if node.type not in {"Identifier", "ThisExpression"}:
-        return None
-    return (node.name if node.type == "Identifier" else "this") + "".join(reversed(names))
+    return LookupSite(start, end, key_start, key_end, table.name, is_get, traces)
