@@ -26,7 +26,7 @@ from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.errors import ServerUnavailableError
 from codecall.gateway.upstream.listing import Listing, read_listing
 from codecall.gateway.upstream.messages import shorten
-from codecall.gateway.upstream.relay import MAX_ROUNDS, ROUND_PAUSE_S
+from codecall.gateway.upstream.relay import MAX_QUESTIONS, MAX_ROUNDS, ROUND_PAUSE_S
 from codecall.jsonio import incremental
 from codecall.jsonio.check import MAX_DEPTH
 from codecall.options import (
@@ -492,15 +492,18 @@ class _ConnectedCall:
         older server have answered in the middle of the request.
 
         Raises:
-            InputRequiredError: the client has no handler for what is asked, or is asked more than `MAX_ROUNDS` times.
+            InputRequiredError: the client has no handler for what is asked, or the server asks more than `MAX_ROUNDS`
+                times or `MAX_QUESTIONS` questions.
             MCPError: the server answers with an error, whose text is cut if it is long.
         """
         try:
-            result = await send(None, None)
+            result, asked = await send(None, None), 0
             for _ in range(MAX_ROUNDS):
                 if not isinstance(result, mcp_types.InputRequiredResult):
                     return result
                 questions = result.input_requests or {}
+                if (asked := asked + len(questions)) > MAX_QUESTIONS:
+                    raise self._unanswered(f"asks more than {MAX_QUESTIONS} questions in one call", questions)
                 answers = {key: await self._answer(key, question, questions) for key, question in questions.items()}
                 if not answers:
                     await asyncio.sleep(ROUND_PAUSE_S)

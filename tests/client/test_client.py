@@ -158,7 +158,7 @@ async def test_a_server_that_lists_without_an_end_is_refused():
             pass
 
 
-def asking(rounds: int = 1) -> FastMCP[Any]:
+def asking(rounds: int = 1, questions_of_round: int = 1) -> FastMCP[Any]:
     """Asks a person that many times before it answers."""
     server = FastMCP[Any]("asking")
 
@@ -168,7 +168,8 @@ def asking(rounds: int = 1) -> FastMCP[Any]:
             return f"owned by {ctx.input_responses['who'].content['name']}" if ctx.input_responses else "owned"
         schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
         form = ElicitRequestFormParams(message="Whose is it?", requested_schema=schema)
-        requests = {"who": ElicitRequest(params=form)} if asked % 2 == 0 else None
+        names = ["who", *(f"who {number}" for number in range(1, questions_of_round))]
+        requests = {name: ElicitRequest(params=form) for name in names} if asked % 2 == 0 else None
         return InputRequiredResult(input_requests=requests, request_state=str(asked + 1))
 
     @server.tool(output_schema=None)
@@ -211,6 +212,20 @@ async def test_the_handler_of_a_client_answers_questions_of_its_server(rounds: i
         assert envelope.value == result
     else:
         assert envelope["error"]["message"] == "The server of the client has asked 10 times and does not answer"
+
+
+async def test_a_server_asks_the_handler_of_a_client_so_often_in_one_call():
+    asked: list[str] = []
+
+    async def answer(message: str, *_: object) -> dict[str, str]:
+        asked.append(message)
+        return {"name": "Ann"}
+
+    async with CodeCallClient(Client(asking(9, 8), elicitation_handler=answer)) as codecall:
+        envelope = await codecall.invoke("owner")
+    assert envelope["error"]["code"] == "INPUT_REQUIRED"
+    assert "asks more than 20 questions in one call" in envelope["error"]["message"]
+    assert len(asked) == 16
 
 
 async def test_a_handler_that_fails_is_told():
