@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
@@ -20,7 +21,7 @@ from codecall.files import check_private_file, make_private_folders, write_priva
 
 if TYPE_CHECKING:
     from codecall.gateway.config.load import Configuration
-    from codecall.gateway.config.options import AnyServer, GatewayOptions
+    from codecall.gateway.config.options import AnyServer, GatewayOptions, StdioServer
 
 
 class TrustRecord(NamedTuple):
@@ -34,10 +35,16 @@ class TrustRecord(NamedTuple):
 _MAX_COMMAND_CHARS: Final = 400
 """Characters of a program's arguments that are shown."""
 
-_FLAG: Final = re.compile(r"-{1,2}([A-Za-z][\w-]*)")
+_MAX_VARIABLES: Final = 20
+"""Names of environment variables that are shown."""
+_SHOWN_CHARS: Final = 4
+"""Characters that are shown of what looks like a secret by itself: who issues it, and that something stands there."""
+
+_FLAG: Final = re.compile(r"--([A-Za-z][\w-]*)")
 _VALUE: Final = re.compile(r"(?:(?P<name>[A-Za-z_][\w-]*)(?P<assigned>=|:\s*))?(?P<value>[\w.~+/@%][\w.~+/@%-]{3,}=*)")
 """A word that may be a secret, perhaps after its name. None has a space or a character with a meaning for a shell, so
 that no code hides behind the mark of a secret."""
+_SEGMENT: Final = re.compile(r"[^/]+")
 _PLAIN_WORD: Final = re.compile(r"[\w@%+=:,./…-]+")
 _URL_USER: Final = re.compile(r"(?<=://)[\w.~%:+-]+(?=@)")
 
@@ -118,32 +125,58 @@ def _record_files(options: GatewayOptions) -> list[str]:
 
 
 def _describe_server(server: AnyServer) -> str:
-    """A server without secrets: of a program its arguments, cut if they are long, since they may be code, and the names
-    of its environment variables, since some load code."""
-    from codecall.gateway.config.names import describe_server
-    from codecall.gateway.config.options import StdioServer
+    """A server without secrets: what is started or called, with what of this user's environment."""
+    from codecall.gateway.config.names import describe_server, url_without_secrets
+    from codecall.gateway.config.options import OpenApiServer, StdioServer
+    from codecall.gateway.config.variables import referenced_names
 
-    if not isinstance(server, StdioServer):
-        return describe_server(server)
+    if isinstance(server, StdioServer):
+        text = _describe_program(server)
+    else:
+        text = describe_server(server)
+        if isinstance(server, OpenApiServer) and server.base_url is not None:
+            text += f" at {_one_line(url_without_secrets(server.base_url))}"
+    names = referenced_names(server)
+    return f"{text} (reads {', '.join(names)})" if names else text
+
+
+def _describe_program(server: StdioServer) -> str:
+    """The arguments of a program, cut if they are long, since they may be code; the names of its variables, since some
+    load code; and its folder."""
+    from codecall.gateway.config.variables import env_file_path, read_env_file
+
     text = _one_line(" ".join(_without_secrets([server.command, *server.args])))
     rest = len(text) - len(server.command) - _MAX_COMMAND_CHARS
     shown = f"{text[:-rest]}… and {rest} characters more" if rest > 0 else text
-    return " ".join([*(f"{_one_line(name)}=…" for name in server.env), shown])
+    names = [*server.env]
+    where = "" if server.cwd is None else f" in {_one_line(server.cwd)}"
+    if server.env_file is not None:
+        where += f" with the variables of {_one_line(server.env_file)}"
+        file = env_file_path(server.env_file, os.environ)
+        with suppress(OptionsError):  # a start says what is wrong with it
+            names += [] if file is None else read_env_file(file, where="env_file")
+    variables = [f"{_one_line(name)}=…" for name in dict.fromkeys(names)]
+    more = [f"{len(variables) - _MAX_VARIABLES} more variables"] if len(variables) > _MAX_VARIABLES else []
+    return f"{' '.join([*variables[:_MAX_VARIABLES], *more, shown])}{where}"
 
 
 def _without_secrets(words: Iterable[str]) -> Iterator[str]:
     """The words of a command line, quoted, with a mark in the place of each value that looks like a secret, or is named
-    like one."""
+    like one. A file is none."""
     from codecall.gateway.config.secret_detection import is_secret_setting
 
     flag = ""
 
     def masked(match: re.Match[str]) -> str:
-        secret = is_secret_setting(match["name"] or "argument", match["value"])
-        return f"{match['name'] or ''}{match['assigned'] or ''}…" if secret else match[0]
+        if match["name"] is not None and is_secret_setting(match["name"], match["value"]):
+            return f"{match['name']}{match['assigned']}…"
+        return _SEGMENT.sub(masked_segment, match[0])
+
+    def masked_segment(match: re.Match[str]) -> str:
+        return f"{match[0][:_SHOWN_CHARS]}…" if is_secret_setting("argument", match[0]) else match[0]
 
     for word in words:
-        if flag and is_secret_setting(flag, "any"):
+        if flag and is_secret_setting(flag, "any") and not Path(word).exists():
             yield "…"
         else:
             masked_word = _VALUE.sub(masked, _URL_USER.sub("…", word))

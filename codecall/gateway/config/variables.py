@@ -17,7 +17,7 @@ import errno
 import io
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
@@ -294,7 +294,22 @@ def resolve_values(
 
 def required_variables(server: AnyServer) -> tuple[str, ...]:
     """The environment variables that the options of a server refer to without a default, each once."""
-    texts: list[str] = []
+    names: dict[str, None] = {}
+    for match in _references(server):
+        kind, name = match["kind"], match["name"]
+        if match["default"] is not None or (kind is None and _predefined(name) is not None):
+            continue
+        if kind in (None, "env", "input"):
+            names[input_variable(name) if kind == "input" else name] = None
+    return tuple(names)
+
+
+def referenced_names(server: AnyServer) -> tuple[str, ...]:
+    """The names that the options of a server refer to in whatever way, each once."""
+    return tuple(dict.fromkeys(match["name"] for match in _references(server)))
+
+
+def _references(server: AnyServer) -> Iterator[re.Match[str]]:
     match server:
         case StdioServer():
             texts = [server.command, *server.args, *server.env.values(), server.cwd or "", server.env_file or ""]
@@ -302,11 +317,4 @@ def required_variables(server: AnyServer) -> tuple[str, ...]:
             texts = [server.url, *server.headers.values(), server.auth or ""]
         case OpenApiServer():
             texts = [server.openapi, server.base_url or "", *server.headers.values()]
-    names: dict[str, None] = {}
-    for match in (each for text in texts for each in REFERENCE.finditer(text)):
-        kind, name = match["kind"], match["name"]
-        if match["escaped"] or match["default"] is not None or (kind is None and _predefined(name) is not None):
-            continue
-        if kind in (None, "env", "input"):
-            names[input_variable(name) if kind == "input" else name] = None
-    return tuple(names)
+    return (match for text in texts for match in REFERENCE.finditer(text) if not match["escaped"])
