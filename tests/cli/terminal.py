@@ -70,6 +70,10 @@ def on_terminal(
     return [part.strip("\n") for part in read_screen(shown.decode()).split(f"{MARK}\n")[1:]]
 
 
+_CONTROLS = ("\x03", "\x04")
+"""Ctrl-C and Ctrl-D."""
+
+
 def typed_at_terminal(
     command: Sequence[str],
     keys: Sequence[str],
@@ -93,7 +97,7 @@ def typed_at_terminal(
     ) as process:
         os.close(follower)
         typed = ""
-        while part := _read(leader, again=typed if typed == "\x03" else ""):
+        while part := _read(leader, again=typed if typed in _CONTROLS else ""):
             shown += part
             if waiting and (at := shown.find(prompt.encode(), asked_at)) >= 0:
                 asked_at = at + len(prompt)
@@ -106,7 +110,7 @@ def typed_at_terminal(
 
 def _read(leader: int, again: str = "") -> bytes:
     """What is shown next. While nothing is, `again` is typed now and then: Python may ignore an interrupt that comes
-    while it finalizes an object."""
+    while it finalizes an object, and the terminal the end of input that comes while its mode changes."""
     try:
         while again and not select.select([leader], [], [], 5)[0]:
             os.write(leader, again.encode())
