@@ -251,7 +251,9 @@ async def open_gateway(
         all_known = all(provider.tools for provider in gateway.providers.values())
         if person is not None and all_known and not options.composite_tools.paths:
             person.warn_of_unmatched(
-                f"{name}_{tool.name}" for name, provider in gateway.providers.items() for tool in provider.tools
+                f"{name}_{tool.name}"
+                for name, provider in gateway.providers.items()
+                for tool in provider.tools_with_approvals
             )
         yield GatewaySession(gateway, client)
 

@@ -58,6 +58,14 @@ def test_tools_are_lines_and_what_is_cached_starts_nothing(shop: CommandLine):
     assert log(shop, "shop") == requests
 
 
+def test_a_tool_that_is_asked_for_is_known_to_allow(shop: CommandLine):
+    shop.write("a.js", "return shop.wipe({})")
+    refused = shop("run", "a.js")
+    assert "say --allow shop_wipe;" in refused.err
+    allowed = shop("run", "a.js", "--allow", "shop_wipe")
+    assert (allowed.code, allowed.err) == (exits.OK, "")
+
+
 def test_tools_as_json_and_as_a_tree(shop: CommandLine):
     document = shop("tools", "--all", "--json").json
     assert set(document) == {"servers", "tokens"}

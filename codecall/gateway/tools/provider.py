@@ -145,6 +145,11 @@ class ServerProvider(Provider):
         """The tools that any client may use, under the names that their server gives them."""
         return self._refresher.visible.tools
 
+    @property
+    def tools_with_approvals(self) -> tuple[Tool, ...]:
+        """These tools, and those whose calls a person is asked for."""
+        return self._refresher.visible.tools_with_approvals
+
     def load(self) -> None:
         """Use what is kept on disk. Reads the file: not on the event loop."""
         self._refresher.load()
