@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final, SupportsFloat, cast
 import msgspec
 
 from codecall.jsonio.incremental import JsonIndex
-from codecall.key_value import CheckedStore, KeyValueStore
+from codecall.key_value import CheckedStore, KeyValueStore, LocalStore
 
 COLLECTION: Final = "codecall_results"
 """The collection of the store that holds them."""
@@ -130,7 +130,7 @@ class ResultStore:
         return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
-class ExpiringMemoryStore:
+class ExpiringMemoryStore(LocalStore):
     """A key-value store in the memory of this process that deletes entries when they expire, and not only when somebody
     asks for them. Those of the library that FastMCP brings keep them, and take 0.3 s to load."""
 

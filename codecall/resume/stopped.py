@@ -18,6 +18,7 @@ import anyio
 from codecall.envelopes import ExecutionResult
 from codecall.errors import ApprovalRequiredError
 from codecall.globs import display_name
+from codecall.key_value import LocalStore
 from codecall.options import ResumeOptions
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ class StoppableRun:
         self._runs.end(self, completed=None if self.is_answered else self._completed)
 
 
-class _MemoryRecords:
+class _MemoryRecords(LocalStore):
     """A key-value store of `RunStore` in memory, whose entries are dropped run by run."""
 
     def __init__(self) -> None:
