@@ -141,7 +141,8 @@ class ExecuteTool(MetaTool):
         try:
             result, blocks = await run_script(self._runtime, context, view, request)
         except ResumeError as refused:
-            raise ValidationError(f"{self.name}: resumeFrom: {refused.message}. {refused.hint}") from None
+            where = "" if parsed.resume_from is None else "resumeFrom: "
+            raise ValidationError(f"{self.name}: {where}{refused.message}. {refused.hint}") from None
         offer = self._runtime.options.runs_starlark and request.starlark is None
         if offer and result.error is not None and result.error.code == "SYNTAX_ERROR":
             result.error.hint = _with_language(parsed.script, result.error.hint)

@@ -11,6 +11,7 @@ from codecall.calls.broker import Broker
 from codecall.jsonio.decode import canonical_digest_async
 from codecall.meta_tools.requests import RunInfo, RunLimits
 from codecall.options import PluginOptions
+from codecall.resume.refusal import ResumeError
 
 if TYPE_CHECKING:
     from codecall.approvals.gate.gate import CallGate
@@ -58,7 +59,12 @@ async def create_memory(
     if stoppable is not None:
         stoppable.memory, previous = memory, previous or stoppable.previous
     if previous is not None and not restarted:
-        await memory.resume(previous)
+        try:
+            await memory.resume(previous)
+        except ResumeError as refused:
+            if info.request.resume_from is None:
+                refused.hint = "Send it again later. Changed by as little as a comment, it runs from its beginning."
+            raise
     return memory
 
 

@@ -181,37 +181,46 @@ async def run_observed(
         # First: what the others do for a call belongs to its span.
         observers.insert(0, _telemetry_observer(span, broker, options, info))
     stoppable = await stoppable_run(runtime, info, gate)
-    try:
-        memory = await create_memory(
-            options,
-            context,
-            info,
-            broker,
-            limits,
-            stoppable=stoppable,
-            earlier=gate.earlier if gate is not None else None,
-        )
-    except ResumeError as refused:
-        if runtime.audit.enabled:
-            details = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}
-            runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: details)
-        raise
-    if gate is not None:
-        gate.questions.on_waited = broker.refresh
-    if gate is not None and memory is not None:
-        # A run without a worker has none to give up, and one that reads the clock does something else the next time.
-        stays = request.workflow or _CLOCK.search(request.script) is not None
-        gate.keep_record(memory, has_worker=not stays)
-    syntax = JAVASCRIPT if request.starlark is None else STARLARK
-    results = caller_results(runtime, info.caller, syntax)
-    blocks = partial(_block_store, broker)
-    on_plan = partial(gate.plan, broker.find) if gate is not None else None
-    extractor = _extractor(runtime, context, gate, clock)
-    hooks = RunHooks(
-        info.run_id, ObserverGroup(observers), memory, results, request.whole_result, blocks, clock, on_plan, extractor
-    )
-    asks = gate if runtime.approvals is not None else None
     with stoppable or nullcontext():
+        try:
+            memory = await create_memory(
+                options,
+                context,
+                info,
+                broker,
+                limits,
+                stoppable=stoppable,
+                earlier=gate.earlier if gate is not None else None,
+            )
+        except ResumeError as refused:
+            if runtime.audit.enabled:
+                details = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}
+                runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: details)
+            raise
+        if gate is not None:
+            gate.questions.on_waited = broker.refresh
+        if gate is not None and memory is not None:
+            # A run without a worker has none to give up, and one that reads the clock does something else the next
+            # time.
+            stays = request.workflow or _CLOCK.search(request.script) is not None
+            gate.keep_record(memory, has_worker=not stays)
+        syntax = JAVASCRIPT if request.starlark is None else STARLARK
+        results = caller_results(runtime, info.caller, syntax)
+        blocks = partial(_block_store, broker)
+        on_plan = partial(gate.plan, broker.find) if gate is not None else None
+        extractor = _extractor(runtime, context, gate, clock)
+        hooks = RunHooks(
+            info.run_id,
+            ObserverGroup(observers),
+            memory,
+            results,
+            request.whole_result,
+            blocks,
+            clock,
+            on_plan,
+            extractor,
+        )
+        asks = gate if runtime.approvals is not None else None
         async with progress or nullcontext(), start(StartedRun(info, broker, hooks, asks)) as run:
             observed = hooks.observe(run if memory is None else memory.record_outcome(run))
             watched = options.shutdown.end_abandoned and not (gate is not None and gate.outlives_request)

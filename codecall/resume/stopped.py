@@ -111,7 +111,7 @@ class StoppedRuns:
         for expired in [other for other, run in self._runs.items() if run.ends <= now]:
             self._lose(expired)
         run = StoppableRun(self, request, caller, run_id, options or self._options, self._runs.get(request))
-        run.is_repeated = self._lost.pop(request, self) is None
+        run.is_repeated = request in self._lost
         self._under_way.setdefault(request, []).append(run)
         return run
 
@@ -147,10 +147,20 @@ class StoppedRuns:
         if (run := self._runs.pop(request, None)) is not None:
             run.drop()
 
-    def end_others(self, run: StoppableRun) -> None:
-        """The request has been answered: no run of it that is under way can be gone on with."""
+    def give_up(self, run: StoppableRun) -> None:
+        """The run that this one went on with can no more be gone on with, and neither can this one."""
+        if (kept := self._runs.get(run.request)) is not None and kept.run_id == run.previous:
+            self._lose(run.request)
+
+    def answer(self, run: StoppableRun) -> None:
+        """The request has been answered: no run of it can be gone on with."""
+        self.forget(run.request)
         for other in self._under_way[run.request]:
             other.is_answered = True
+
+    def repeated(self, request: str) -> None:
+        """The client is told what this request has made again."""
+        self._lost.pop(request, None)
 
     def _over_limit(self, caller: str) -> str:
         """The caller who loses a run; empty where there is room."""
@@ -218,7 +228,7 @@ class StoppableRun:
         is_stored = self.memory is not None and self.memory.is_stored
         completed = [call for call in result.calls if call.outcome == "ok"]
         if result.error is None:
-            self._runs.end_others(self)
+            self._runs.answer(self)
         elif is_stored and (waits or self.previous is not None):
             self._completed = len(completed)
             # Values do not live on by being asked for again.
@@ -226,6 +236,7 @@ class StoppableRun:
             self.ends = monotonic() + TTL_S if is_newer or self._earlier is None else self._earlier.ends
         warnings: list[str] = []
         if self.is_repeated:
+            self._runs.repeated(self.request)
             warnings.append(
                 "An earlier run of this request stopped for the operator, and its record is gone: calls that had "
                 "completed there were made again"
@@ -243,7 +254,7 @@ class StoppableRun:
             # Given up while it went on: its record has what the earlier one has, and what has completed since.
             self._completed, self.ends = self._earlier.completed, self._earlier.ends
         elif kind is None and self._completed is None:
-            self._runs.forget(self.request)
+            self._runs.give_up(self)
         self._runs.end(self, completed=None if self.is_answered else self._completed)
 
 

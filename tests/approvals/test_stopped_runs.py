@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from fastmcp import Client
+from fastmcp.exceptions import ToolError
 from key_value.aio.stores.memory import MemoryStore
 from mcp_types import ToolAnnotations
 
@@ -292,6 +293,81 @@ async def test_equal_requests_at_once_go_on_one_after_the_other(tmp_path: Path):
         assert (await run(client, script))["status"] == "ok"
         assert served.done == ["read 1", "send ann", *["read 1"] * 4, "send ann"]
         assert records_of(served) == (0, 0)
+
+
+async def test_a_request_that_is_refused_or_given_up_holds_no_later_one_up(tmp_path: Path):
+    async with office(tmp_path, resume={"store": MemoryStore()}) as (served, folder, client):
+        assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
+        folder.allow()
+        with pytest.raises(ToolError, match="there is no run"):
+            await run(client, TWO, resumeFrom=f"run_{'a' * 32}")
+        assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
+        folder.allow()
+        assert (await run(client, TWO))["result"] == "letter 1"
+        assert served.done == ["read 1", "send ann", "send ben"]
+
+
+async def test_an_equal_request_that_fails_costs_no_record(tmp_path: Path):
+    async with office(tmp_path) as (served, folder, client):
+        second, stopped_one = anyio.Event(), anyio.Event()
+        calls = 0
+
+        async def flaky() -> str:
+            """Answer the first call once there is a second, and fail the second once the first run has stopped."""
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                await second.wait()
+                return "ok"
+            second.set()
+            await stopped_one.wait()
+            raise ToolError("no")
+
+        served.server.tool(flaky, annotations=ToolAnnotations(read_only_hint=True))
+        script = "await read({}); await flaky({}); return send({to: 'ann'})"
+        answers: list[str] = []
+
+        async def send() -> None:
+            answers.append(error_of(await run(client, script)))
+            stopped_one.set()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(send)
+            group.start_soon(send)
+        assert sorted(answers) == ["APPROVAL_REQUIRED", "TOOL_EXECUTION_ERROR"]
+        folder.allow()
+        answer = await run(client, script)
+        assert answer["result"] == "sent to ann"
+        assert [call["toolName"] for call in answer["resumed"]["calls"]] == ["read", "flaky"]
+
+
+async def test_what_is_made_again_is_said_even_after_a_request_that_was_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    now = 0.0
+    monkeypatch.setattr(stopped, "monotonic", lambda: now)
+    async with office(tmp_path) as (served, folder, client):
+        script = "await read({}); await hold({}); return send({to: 'ann'})"
+        began, end = anyio.Event(), anyio.Event()
+        end.set()
+
+        async def hold() -> str:
+            """Wait."""
+            began.set()
+            await end.wait()
+            return "held"
+
+        served.server.tool(hold, annotations=ToolAnnotations(read_only_hint=True))
+        assert error_of(await run(client, script)) == "APPROVAL_REQUIRED"
+        folder.allow()
+        now = stopped.TTL_S + 1
+        began, end = anyio.Event(), anyio.Event()
+        async with anyio.create_task_group() as group:
+            group.start_soon(run, client, script)
+            await began.wait()
+            group.cancel_scope.cancel()
+        end.set()
+        assert warns(await run(client, script))
 
 
 async def test_what_cannot_be_kept_is_said_to_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

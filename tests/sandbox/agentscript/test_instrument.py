@@ -62,6 +62,8 @@ def lines_that_ran(script: str) -> list[int]:
 
 
 PROGRAMS = [
+    "const t = {a: () => 1}; const k = 'a', n = 'b'; return [`x${t[k]?.()}`, `x${t[n]?.()}`, String(t[n]?.())]",
+    "const m = new Map([['a', () => ({x: 1})]]); const k = 'a'; return `v ${m.get(k)?.().x}`",
     # Lookups that find nothing: what is inserted for them neither goes on with the line before nor reads a table again.
     "const byId = {a: 1}\nconst k = 'b'\nlet x = k\nbyId[k] + 'abc'\nreturn [x]",
     "const byId = {a: 1}\nconst f = v => 'called'\nlet x = f\nbyId['b' + ''] + 'abc'\nreturn typeof x",

@@ -185,7 +185,9 @@ def _before_optional(node: Node) -> Node:
     """What stands before the last `?.` of a chain, the only part of it that may be undefined."""
     while node.type in {"MemberExpression", "CallExpression"} and not node.optional:
         node = node.callee if node.type == "CallExpression" else node.object
-    return getattr(node, "object", node)
+    if not node.optional:
+        return node
+    return node.callee if node.type == "CallExpression" else node.object
 
 
 def _is_lookup(node: Node) -> bool:
