@@ -250,11 +250,8 @@ async def open_gateway(
         await wait_for_listings(gateway)
         all_known = all(provider.tools for provider in gateway.providers.values())
         if person is not None and all_known and not options.composite_tools.paths:
-            person.warn_of_unmatched(
-                f"{name}_{tool.name}"
-                for name, provider in gateway.providers.items()
-                for tool in provider.tools_with_approvals
-            )
+            known = ((name, provider.tools_with_approvals) for name, provider in gateway.providers.items())
+            person.warn_of_unmatched(f"{name}_{tool.name}" for name, tools in known for tool in tools)
         yield GatewaySession(gateway, client)
 
 

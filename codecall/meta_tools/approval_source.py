@@ -14,13 +14,13 @@ from codecall.catalog.apps import FastMCPServer
 from codecall.catalog.cache.fastmcp_internals import inner_provider
 from codecall.errors import OptionsError
 from codecall.options import PluginOptions
-from codecall.resume.stopped import StoppedRuns
 
 if TYPE_CHECKING:
     from fastmcp import Context
 
     from codecall.approvals.service import ApprovalService
     from codecall.audit.recorder import Audit
+    from codecall.resume.stopped import StoppedRuns
 
 _mounts_ask: Final[ContextVar[tuple[Context, bool] | None]] = ContextVar("codecall_mounts_ask", default=None)
 """Whether something that is mounted on the server of this request may ask, which is looked up once a request."""
@@ -42,11 +42,18 @@ class PluginApprovals:
     def __init__(self, options: PluginOptions, audit: Audit, is_composite: Callable[[str], bool]) -> None:
         self._create = partial(_create_approvals, options, audit, is_composite)
         self._service: ApprovalService | None = None
+        self._stopped_runs: StoppedRuns | None = None
         self.asks = False
         """Whether something may ask by its own options."""
-        self.stopped_runs = StoppedRuns()
-        """See `ApprovalSource`."""
         self.prepare(options)
+
+    def stopped_runs(self) -> StoppedRuns:
+        """See `ApprovalSource`."""
+        if self._stopped_runs is None:
+            from codecall.resume.stopped import StoppedRuns  # most servers leave no calls to an operator
+
+            self._stopped_runs = StoppedRuns()
+        return self._stopped_runs
 
     def prepare(self, options: PluginOptions) -> None:
         """Be ready for what these options let ask."""

@@ -54,16 +54,16 @@ _CANONICAL: Final = re.compile(r"\bcodecall:(?=(?:search|describe|invoke|execute
 class ApprovalSource(Protocol):
     """Gives what asks persons in the runs of one plugin."""
 
-    stopped_runs: StoppedRuns
-    """The runs that have ended because a call waits for the operator."""
+    def stopped_runs(self) -> StoppedRuns:
+        """The runs that have ended because a call waits for the operator."""
+        ...
 
     def service(self) -> ApprovalService | None:
         """What the plugin's own options need; None where they ask for nothing."""
         ...
 
     def relay(self, context: Context) -> ApprovalService | None:
-        """What passes on questions that are asked in the middle of a request, by its server or by what is mounted on
-        it; None where nothing asks."""
+        """What passes on questions that its server, or what is mounted on it, asks; None where nothing asks."""
         ...
 
 

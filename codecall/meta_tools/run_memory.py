@@ -76,4 +76,4 @@ async def stoppable_run(runtime: Runtime, info: RunInfo, gate: CallGate | None) 
         return None
     parts = [info.caller, request.tool, request.language, request.script, request.context, request.allowed_tools]
     digest = await canonical_digest_async(json.dumps(parts))
-    return await runtime.asking.stopped_runs.begin(digest, info.caller, info.run_id, runtime.options.resume)
+    return await runtime.asking.stopped_runs().begin(digest, info.caller, info.run_id, runtime.options.resume)

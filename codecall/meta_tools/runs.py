@@ -24,7 +24,6 @@ from codecall.envelopes import ExecutionResult
 from codecall.identity import client_key
 from codecall.meta_tools.base import Runtime, observed_output_schema, result_observer
 from codecall.meta_tools.requests import ExecuteRequest, RunInfo, RunLimits
-from codecall.meta_tools.run_memory import create_memory, stoppable_run
 from codecall.options import PluginOptions
 from codecall.presets import PRESET_NAMES, Preset
 from codecall.results.languages import JAVASCRIPT, STARLARK, ReadingSyntax
@@ -40,6 +39,8 @@ from codecall.telemetry.spans import RequestSpan, RunTelemetry, current_request
 if TYPE_CHECKING:
     from codecall.approvals.gate.gate import CallGate
     from codecall.extraction.extractor import RunExtractor
+    from codecall.resume.replay import RunMemory
+    from codecall.resume.stopped import StoppableRun
 
 
 _MIB = 1024 * 1024
@@ -180,18 +181,21 @@ async def run_observed(
     if (span := current_request()) is not None:
         # First: what the others do for a call belongs to its span.
         observers.insert(0, _telemetry_observer(span, broker, options, info))
-    stoppable = await stoppable_run(runtime, info, gate)
+    earlier = gate.earlier if gate is not None else None
+    stoppable: StoppableRun | None = None
+    if gate is not None and gate.questions.leaves_to_operator:
+        from codecall.meta_tools.run_memory import stoppable_run  # most servers leave no calls to an operator
+
+        stoppable = await stoppable_run(runtime, info, gate)
     with stoppable or nullcontext():
         try:
-            memory = await create_memory(
-                options,
-                context,
-                info,
-                broker,
-                limits,
-                stoppable=stoppable,
-                earlier=gate.earlier if gate is not None else None,
-            )
+            memory: RunMemory | None = None
+            if stoppable is not None or options.resume is not None:
+                from codecall.meta_tools.run_memory import create_memory  # few servers keep runs
+
+                memory = await create_memory(
+                    options, context, info, broker, limits, stoppable=stoppable, earlier=earlier
+                )
         except ResumeError as refused:
             if runtime.audit.enabled:
                 details = {"what": "resume", "code": refused.code, "resumed_from": request.resume_from}

@@ -59,7 +59,7 @@ def error_of(answer: Answer) -> str:
 
 def records_of(served: Office) -> tuple[int, int]:
     """How many runs can be gone on with, and how many have a record in memory."""
-    runs = served.plugin.asking.stopped_runs
+    runs = served.plugin.asking.stopped_runs()
     return len(runs._runs), len(runs._records._runs)  # pyright: ignore[reportPrivateUsage]
 
 
@@ -372,7 +372,7 @@ async def test_what_is_made_again_is_said_even_after_a_request_that_was_given_up
 
 async def test_what_cannot_be_kept_is_said_to_be_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     async with office(tmp_path) as (served, _, client):
-        runs = served.plugin.asking.stopped_runs
+        runs = served.plugin.asking.stopped_runs()
         small = runs._options.model_copy(update={"max_caller_chars": 700})  # pyright: ignore[reportPrivateUsage]
         monkeypatch.setattr(runs, "_options", small)
         script = f"await read({{}}); {TWO}"

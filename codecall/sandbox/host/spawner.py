@@ -15,6 +15,7 @@ import socket
 import subprocess
 import threading
 import time
+from contextlib import suppress
 
 import anyio
 import anyio.to_thread
@@ -213,7 +214,8 @@ class ForkServer:
         finally:
             theirs.close()
         self._control.setblocking(False)
-        self._control.send(wire.pack(prepare)[wire.HEADER.size :])
+        with suppress(OSError):  # one that has ended already answers no request either, which says so
+            self._control.send(wire.pack(prepare)[wire.HEADER.size :])
 
     @staticmethod
     def available() -> bool:
