@@ -221,7 +221,7 @@ class Realm:
             self.outcome = outcome
 
     def _failure_report(self) -> FailureReport:
-        return FailureReport(self._program, self.limits, self._calls, self._room_ms)
+        return FailureReport(self._program, self.limits, self._calls, self._room_ms, self._context)
 
     def _call_warnings(self) -> CallWarnings:
         return CallWarnings(self._program, self._calls, self._room_ms)

@@ -110,7 +110,8 @@ RIGHT = [
     ORDERS_CALL + "return r.data.map((o) => o.closed_at).filter(function (day) { return day; }).sort()[0] ?? 'none'",
     ORDERS_CALL + "const days = r.data.map((o) => o.closed_at).sort(); return days.filter((day) => day)[0] ?? 'none'",
     ORDERS_CALL + "return [...new Set(r.data.map((o) => o.closed_at))].filter(Boolean)",
-    ORDERS_CALL + "const days = new Set(r.data.map((o) => o.closed_at)); return Array.from(days).filter((day) => !!day)",
+    ORDERS_CALL
+    + "const days = new Set(r.data.map((o) => o.closed_at)); return Array.from(days).filter((day) => !!day)",
     ORDERS_CALL + "return new Set(r.data.map((o) => o.status)).size",
     # A list whose properties are asked for, and which is used
     STOCK + "if (r.items) return r.items.length; return r.length",
