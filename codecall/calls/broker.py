@@ -155,13 +155,13 @@ class Broker:
         )
 
     async def describe(self, name: str) -> JsonObject | None:
-        """The tool as `getTool(name)` returns it: name, description, inputSchema, outputSchema; None when it may not be
-        called.
+        """The tool as `getTool(name)` returns it, with what was seen of its answers, where it declares nothing; None
+        when it may not be called.
 
         Raises:
             ToolCallError: the server could not be asked.
         """
-        return await self._translate_errors("tool", name, self._access.describe(name))
+        return await self._translate_errors("tool", name, self._results.with_observed(self._access, name))
 
     async def admit(self, kind: CallKind, name: str) -> str:
         """Check that a call may be made, without making it; raises what the call would.

@@ -10,6 +10,7 @@ from fastmcp.prompts import PromptResult
 from fastmcp.resources import ResourceResult
 from fastmcp.tools.base import ToolResult
 
+from codecall.calls.access import AccessPolicy
 from codecall.calls.blocks import BlockKeeper, BlocksTooLargeError
 from codecall.calls.conversion import (
     ValueTooLargeError,
@@ -26,6 +27,7 @@ from codecall.calls.failures import too_large_error
 from codecall.calls.repetitions import without_repetitions
 from codecall.catalog.entries import CatalogEntry, JsonObject, call_kind, entry_label
 from codecall.errors import ToolCallError
+from codecall.sandbox.agentscript.policy import OBSERVED
 
 ObservedSchema = Callable[[CatalogEntry], Awaitable[JsonObject | None]]
 """Gives what was learned of the results of a tool that declares nothing."""
@@ -83,6 +85,14 @@ class ResultReader:
         """
         blocks = self._blocks_for(has_others_than_texts([message.content for message in result.messages]))
         return await self._translate_errors(prompt_json(result, max_bytes, blocks), entry, max_bytes)
+
+    async def with_observed(self, access: AccessPolicy, name: str) -> JsonObject | None:
+        """What `getTool` gives of a tool, and under `OBSERVED` what was seen of the results of one that declares
+        nothing; None where it may not be called."""
+        described = await access.describe(name)
+        entry = await access.view.find(name) if described is not None and self._observed_schema is not None else None
+        observed = None if entry is None or self._observed_schema is None else await self._observed_schema(entry)
+        return described if described is None or observed is None else {**described, OBSERVED: observed}
 
     async def _tool(self, result: ToolResult, entry: CatalogEntry, wrapped: bool, max_bytes: int) -> str:
         if (structured := result.structured_content) is None:

@@ -81,7 +81,7 @@ class ToolBroker(Protocol):
         ...
 
     async def describe(self, name: str) -> dict[str, object] | None:
-        """What `getTool(name)` gives: name, description, inputSchema, outputSchema; None when it may not be called."""
+        """What `getTool(name)` gives, and `observedOutput` for warnings; None when it may not be called."""
         ...
 
     async def namespace(self, path: str) -> dict[str, object]:

@@ -234,9 +234,10 @@ class Ask(msgspec.Struct, tag="ask", frozen=True, forbid_unknown_fields=True):
     """Worker: the script needs an answer now."""
 
     name: str
-    about: Literal["tool", "space", "member", "emit"] = "tool"
-    """`getTool(name)`; whether `name` is a namespace or a tool; which tool `name.member` is; whether `name` is the
-    reference of a content block, which the answer then shows."""
+    about: Literal["tool", "answers", "space", "member", "emit"] = "tool"
+    """`getTool(name)`; the same with what was seen of the tool's answers, for warnings; whether `name` is a namespace
+    or a tool; which tool `name.member` is; whether `name` is the reference of a content block, which the answer then
+    shows."""
     member: str = ""
 
 

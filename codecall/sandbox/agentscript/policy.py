@@ -509,6 +509,9 @@ RUNTIME_NAMES: Final = frozenset(
 NAMES_A_CALL: Final = frozenset({"callTool", "readResource", "getPrompt", "getTool"})
 """Those that take the name of what they are about first: no meta-tool's."""
 
+OBSERVED: Final = "observedOutput"
+"""The key of what was seen of a tool's answers where the host describes it for warnings; `getTool` leaves it out."""
+
 ERROR_KINDS: Final = _names("Error AggregateError EvalError RangeError ReferenceError SyntaxError TypeError URIError")
 """The error classes: the only built-ins a class may extend."""
 

@@ -23,7 +23,7 @@ from codecall.errors import (
 from codecall.errors.hints import add_default_hint
 from codecall.jsonio.decode import JsonBounds, NotJsonError, TooManyContainersError, decode_json, encode_json
 from codecall.sandbox import wire
-from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_SCRIPT_BYTES, is_meta_tool
+from codecall.sandbox.agentscript.policy import MAX_LINE_LENGTH, MAX_SCRIPT_BYTES, OBSERVED, is_meta_tool
 from codecall.sandbox.host.outcomes import error_from_failure, excerpt_at, unexpected_error
 from codecall.sandbox.interfaces import PlannedCall, ToolBroker
 from codecall.sandbox.lines import LineTable
@@ -236,8 +236,12 @@ class QuestionHandler:
 
     async def _look_up(self, question: wire.Ask) -> dict[str, object] | None:
         match question.about:
-            case "tool":
+            case "answers":
                 return await self._broker.describe(question.name)
+            case "tool":
+                # What was seen is not the same in the next run: a script has what the tool declares.
+                tool = await self._broker.describe(question.name)
+                return tool and {key: value for key, value in tool.items() if key != OBSERVED}
             case "member":
                 return await self._broker.member(question.name, question.member)
             case "emit":

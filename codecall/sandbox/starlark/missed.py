@@ -187,7 +187,7 @@ class MissedKeys:
             for asked, row in missed.items()
             if (row.offset in lists or not row.if_list)
             and row.meant not in texts
-            and not declares(ask(asked.tool, "tool", ""), asked.key)
+            and not declares(ask(asked.tool, "answers", ""), asked.key)
         ][:MAX_MISSED]
 
 

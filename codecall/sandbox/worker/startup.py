@@ -65,6 +65,7 @@ WARM_UP_SCRIPTS = (
 
 _WARM_UP_ANSWERS: dict[AskTopic, str] = {
     "tool": '{"name": "t"}',
+    "answers": '{"name": "t"}',
     "space": '{"members": {"list": "x"}}',
     "member": '{"tool": "x"}',
 }

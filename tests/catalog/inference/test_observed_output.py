@@ -133,6 +133,20 @@ async def test_nothing_is_an_empty_list_of_a_tool_that_has_returned_lists():
         assert await run(client, "return [await find({ limit: 1 }), await find()]") == [[{"id": 7}], None]
 
 
+async def test_a_property_that_an_earlier_answer_had_is_no_misspelling():
+    def loans(status: str = "late") -> Any:
+        """List loans."""
+        return {"items": [{"id": 2} if status == "open" else {"id": 1, "fine": {"amount": 2}}]}
+
+    script = "return (await callTool('loans', { status: 'open' })).items.filter((l) => l.fine).length"
+    async with Client(installed(shop(loans=loans))) as client:
+        assert "`l.fine` on line 1 is undefined" in str(await ask(client, "execute", script=script))
+        assert await run(client, "return (await callTool('loans', {})).items.length") == 1
+        assert "warnings" not in await ask(client, "execute", script=script)
+        # A script has what the tool declares: what was seen may be more in the next run.
+        assert "observedOutput" not in await run(client, "return Object.keys(getTool('loans'))")
+
+
 async def test_typescript_says_that_it_was_observed():
     async with Client(installed(shop())) as client:
         await run(client, "await callTool('list_users', {}); return 1")

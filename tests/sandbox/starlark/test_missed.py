@@ -30,9 +30,9 @@ class Shop(Host):
         )
 
     def ask(self, name: str, about: AskTopic = "tool", member: str = "") -> str | None:
-        if about == "tool" and name == "user":
+        if about == "answers" and name == "user":
             return json.dumps({"outputSchema": {"properties": {"tag": {}, "items": {}}}})
-        return super().ask(name, about, member) if about != "tool" else None
+        return super().ask(name, about, member) if about != "answers" else None
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ _NOT_ERRORS: Final = frozenset(
 
 def missing_property(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """A property is read from, or set on, a value that an answer does not have."""
-    for node in _member_nodes(context, match["member"]):
+    for node in member_nodes(context, match["member"]):
         if fields := missing_fields(context, node.object, match["member"], match["nothing"]):
             return fields
     return None
@@ -80,11 +80,11 @@ def missing_destructured_property(context: FailureContext, match: MessageMatch) 
     for call in context.enclosing("CallExpression"):
         if (
             call.arguments
-            and _callee_name(call) in _TAKES_OBJECT
+            and callee_name(call) in _TAKES_OBJECT
             and (fields := missing_fields(context, call.arguments[0], ""))
         ):
             return fields
-    for value, pattern, path in _declaration_patterns(context):
+    for value, pattern, path in declaration_patterns(context):
         if pattern.type == "ObjectPattern":
             for observation in context.observations(value, path):
                 if missing := [item for item in observation.values if is_missing(item)]:
@@ -95,7 +95,7 @@ def missing_destructured_property(context: FailureContext, match: MessageMatch) 
 
 def missing_value(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """A property is read from an expression that the hint can name, whatever it came from."""
-    texts = list(dict.fromkeys(context.text(node.object) for node in _member_nodes(context, match["member"])))
+    texts = list(dict.fromkeys(context.text(node.object) for node in member_nodes(context, match["member"])))
     return {"what": texts[0], **message_fields(context, match)} if len(texts) == 1 else None
 
 
@@ -105,8 +105,8 @@ def data_of_failed_call(context: FailureContext, match: MessageMatch) -> HintFie
     if not failed or context.dataflow is None:
         return None
     member = match.groupdict().get("member")
-    owners = [node.object for node in _member_nodes(context, member)] if member else []
-    owners += [value for value, _, _ in _declaration_patterns(context)]
+    owners = [node.object for node in member_nodes(context, member)] if member else []
+    owners += [value for value, _, _ in declaration_patterns(context)]
     for owner in owners:
         if any(origin.path == ("data",) for origin in context.dataflow.origins(owner)):
             result = f"`{context.owner_text(owner.object)}" if owner.type == "MemberExpression" else "`"
@@ -116,7 +116,7 @@ def data_of_failed_call(context: FailureContext, match: MessageMatch) -> HintFie
 
 def list_of_promises(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """A property is read from an item of what `map` gave of calls, or of an async function."""
-    for node in _member_nodes(context, match["member"]) if context.dataflow is not None else ():
+    for node in member_nodes(context, match["member"]) if context.dataflow is not None else ():
         for origin in context.dataflow.origins(node.object) if context.dataflow is not None else ():
             callee = origin.call.callee
             if origin.path and callee.type == "MemberExpression" and member_name(callee) in {"map", "flatMap"}:
@@ -126,7 +126,7 @@ def list_of_promises(context: FailureContext, match: MessageMatch) -> HintFields
 
 def unknown_tool(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """A property is read from what `getTool` gives of a tool that does not exist."""
-    for node in _member_nodes(context, match["member"]):
+    for node in member_nodes(context, match["member"]):
         if (call := _get_tool_call(context, node.object)) is not None:
             return {"what": context.text(call), **message_fields(context, match)}
     return None
@@ -134,7 +134,7 @@ def unknown_tool(context: FailureContext, match: MessageMatch) -> HintFields | N
 
 def unknown_tool_destructured(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """What `getTool` gives of a tool that does not exist is destructured."""
-    for value, _, path in _declaration_patterns(context):
+    for value, _, path in declaration_patterns(context):
         if not path and (call := _get_tool_call(context, value)) is not None:
             return {"what": context.text(call), **message_fields(context, match)}
     return None
@@ -146,7 +146,7 @@ def _get_tool_call(context: FailureContext, value: Node) -> Node | None:
     if value.type == "Identifier" and context.dataflow is not None:
         values = context.dataflow.values_of(value)
     calls = [item.argument if item.type == "AwaitExpression" else item for item in values]
-    return next((call for call in calls if call.type == "CallExpression" and _callee_name(call) == "getTool"), None)
+    return next((call for call in calls if call.type == "CallExpression" and callee_name(call) == "getTool"), None)
 
 
 def unreturned_accumulator(context: FailureContext, match: MessageMatch) -> HintFields | None:
@@ -154,7 +154,7 @@ def unreturned_accumulator(context: FailureContext, match: MessageMatch) -> Hint
     del match
     for call in context.enclosing("CallExpression"):
         function: Node = call.arguments[0] if call.arguments else None
-        if _callee_name(call) not in {"reduce", "reduceRight"} or function is None or function.type not in FUNCTIONS:
+        if callee_name(call) not in {"reduce", "reduceRight"} or function is None or function.type not in FUNCTIONS:
             continue
         name = getattr(function.params[0], "name", None) if function.params else None
         reads = [node for node in _own_nodes(function) if node.type == "MemberExpression"]
@@ -165,7 +165,7 @@ def unreturned_accumulator(context: FailureContext, match: MessageMatch) -> Hint
             and not any(node.type == "ReturnStatement" for node in _own_nodes(function))
             and function in context.enclosing(function.type)
         ):
-            return {"name": shorten(name), "method": str(_callee_name(call))}
+            return {"name": shorten(name), "method": str(callee_name(call))}
     return None
 
 
@@ -219,13 +219,13 @@ def _may_be_named(member: Node, name: str) -> bool:
     return str(member_name(member)) == name or (member.computed and member_name(member) is None)
 
 
-def _member_nodes(context: FailureContext, member: str) -> list[Node]:
+def member_nodes(context: FailureContext, member: str) -> list[Node]:
     """The member expressions at the place of the failure that may name `member`, the innermost first."""
     nodes = context.enclosing("MemberExpression")
     return [node for node in nodes if _may_be_named(node, member)]
 
 
-def _declaration_patterns(context: FailureContext) -> Iterator[tuple[Node, Node, ValuePath]]:
+def declaration_patterns(context: FailureContext) -> Iterator[tuple[Node, Node, ValuePath]]:
     """Every part of the patterns of a declaration at the place: the destructured value, the part, and the path to
     it."""
     for declaration in context.enclosing("VariableDeclaration")[:1]:
@@ -263,7 +263,7 @@ def parameter_of_script(context: FailureContext, match: MessageMatch) -> HintFie
     if match["member"] is None:
         return {} if context.offset < span(function.body)[0] - PREFIX_LENGTH else None
     name = getattr(function.params[0], "name", None)
-    owners = [node.object for node in _member_nodes(context, match["member"])]
+    owners = [node.object for node in member_nodes(context, match["member"])]
     return {} if name and any(getattr(owner, "name", None) == name for owner in owners) else None
 
 
@@ -324,7 +324,7 @@ def missing_method(context: FailureContext, match: MessageMatch) -> HintFields |
             elif not use and method in METHODS:
                 use = f" Write `{METHODS[method]}` for it."
             return answer_fields(observation, what) | {
-                "kind": _with_article(kind),
+                "kind": with_article(kind),
                 "method": shorten(method),
                 "use": use,
             }
@@ -381,7 +381,7 @@ def _collection_kind(dataflow: DataFlow, value: Node) -> str | None:
     callee: Node = value.callee
     functions = dataflow.values_of(callee) if callee.type == "Identifier" else []
     makes = functions and all(getattr(function, "generator", False) for function in functions)
-    gives = _callee_name(value) in _GIVES_ITERATOR and dataflow.text(callee.object) != "Object"
+    gives = callee_name(value) in _GIVES_ITERATOR and dataflow.text(callee.object) != "Object"
     return "a Map" if dataflow.text(callee) == "Map.groupBy" else "an iterator" if makes or gives else None
 
 
@@ -407,14 +407,14 @@ def _called_name(callee: Node) -> Node:
 def not_a_list(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """A value of an answer is iterated over, and is not a list."""
     is_nothing = match[0].endswith(("undefined", "null"))
-    for node in _iterated_nodes(context):
+    for node in iterated_nodes(context):
         what = context.text(node)
         for source, observation in _observations(context, node):
             values: list[object] = [value for value in observation.values if not isinstance(value, list | str)]
             if not values or (source is not node and is_missing(values[0]) is not is_nothing):
                 continue
             if not is_missing(values[0]):
-                kind, use = _with_article(kind_of(values[0])), list_advice(context.owner_text(source), values).text
+                kind, use = with_article(kind_of(values[0])), list_advice(context.owner_text(source), values).text
                 has_lists = any(isinstance(item, list) for item in _members(values[0]))
                 if "object" in kind and not has_lists:
                     use = use or f" For its keys and values write `Object.entries({what})`."
@@ -433,7 +433,7 @@ def list_elsewhere(context: FailureContext, match: MessageMatch) -> HintFields |
     """Something is iterated over that is no list, and an answer has a list that the script does not read: an empty list
     in place of it would hide that."""
     del match
-    nodes = list(_iterated_nodes(context))
+    nodes = list(iterated_nodes(context))
     if not nodes or context.dataflow is None:
         return None
     texts = list(dict.fromkeys(map(context.text, nodes)))
@@ -467,21 +467,21 @@ def promises_in_object(context: FailureContext, match: MessageMatch) -> HintFiel
 def not_iterable(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """An expression that the hint can name is iterated over, and is not iterable."""
     del match
-    texts = list(dict.fromkeys(map(context.text, _iterated_nodes(context))))
+    texts = list(dict.fromkeys(map(context.text, iterated_nodes(context))))
     return {"what": texts[0]} if len(texts) == 1 else None
 
 
-def _iterated_nodes(context: FailureContext) -> Iterator[Node]:
+def iterated_nodes(context: FailureContext) -> Iterator[Node]:
     """The expressions at the place that are iterated over, the innermost first."""
     for node in context.enclosing("ForOfStatement", "SpreadElement", "YieldExpression", *_CALLS):
         if node.type == "ForOfStatement":
             yield node.right
         elif node.type in _CALLS:
-            if node.arguments and _callee_name(node) in _ITERATES:
+            if node.arguments and callee_name(node) in _ITERATES:
                 yield node.arguments[0]
         elif node.argument is not None:
             yield node.argument
-    for value, pattern, path in _declaration_patterns(context):
+    for value, pattern, path in declaration_patterns(context):
         if pattern.type == "ArrayPattern" and not path:
             yield value
 
@@ -490,7 +490,7 @@ def parsed_twice(context: FailureContext, match: MessageMatch) -> HintFields | N
     """`JSON.parse` is called with a value that is not a text."""
     del match
     for call in context.enclosing("CallExpression"):
-        if _callee_name(call) == "parse" and call.arguments:
+        if callee_name(call) == "parse" and call.arguments:
             for observation in context.observations(call.arguments[0]):
                 if observation.values and not isinstance(observation.values[0], str):
                     return answer_fields(observation, context.text(call.arguments[0]))
@@ -499,17 +499,18 @@ def parsed_twice(context: FailureContext, match: MessageMatch) -> HintFields | N
 
 def invalid_json(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """`JSON.parse` is called with a text that is not JSON."""
-    calls = [call for call in context.enclosing("CallExpression") if _callee_name(call) == "parse" and call.arguments]
+    calls = [call for call in context.enclosing("CallExpression") if callee_name(call) == "parse" and call.arguments]
     return {"what": context.text(calls[0].arguments[0]), **message_fields(context, match)} if calls else None
 
 
-def _callee_name(call: Node) -> str | None:
+def callee_name(call: Node) -> str | None:
     """The last name of the called expression."""
     callee: Node = call.callee
     return str(member_name(callee)) if callee.type == "MemberExpression" else getattr(callee, "name", None)
 
 
-def _with_article(kind: str) -> str:
+def with_article(kind: str) -> str:
+    """A kind of value as a sentence has it."""
     return kind if kind == "null" else f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 

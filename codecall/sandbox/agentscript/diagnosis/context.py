@@ -94,12 +94,14 @@ class FailureContext:
         offset: Where it failed, in characters of the script; None where that is not known.
         calls: The script's calls.
         offsets: Where each of them was made, by number.
+        brought: `codecallContext`.
     """
 
     dataflow: DataFlow | None
     offset: int | None
     calls: CallHistory
     offsets: Mapping[int, int]
+    brought: Mapping[str, object] = field(default_factory=dict[str, object])
 
     def observations(self, node: Node, further: ValuePath = ()) -> Iterator[Observation]:
         """What an expression was, or is some steps further; see `AnswerTrace.observations`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from codecall.sandbox.agentscript.diagnosis import causes
+from codecall.sandbox.agentscript.diagnosis import causes, request
 from codecall.sandbox.agentscript.diagnosis.context import Cause, FailureContext, message_fields
 
 MAX_HINT: Final = 600
@@ -139,6 +139,28 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         "`{what}` is no text: {tool} returned {shape}, parsed already. Use it as it is, without `JSON.parse`.",
         "const r = await callTool('users'); return JSON.parse(r)",
         causes.parsed_twice,
+    ),
+    # What the request has not brought
+    _rule(
+        "no such property in the context",
+        _READS,
+        "`{what}` is {kind}: the request brought {brought}.{use}",
+        "return codecallContext.filter.name",
+        request.missing_property,
+    ),
+    _rule(
+        "no such property in the context, destructured",
+        _CONVERTS,
+        "`{what}` is {kind}: the request brought {brought}.{use}",
+        "const { filter: { name } } = codecallContext; return name",
+        request.missing_destructured_property,
+    ),
+    _rule(
+        "no list in the context",
+        _ITERATES,
+        "`{what}` is {kind}, no list: the request brought {brought}.{use}",
+        "for (const id of codecallContext.ids) {}",
+        request.not_a_list,
     ),
     # Values of the script's own
     _rule(

@@ -8,7 +8,7 @@ from collections.abc import Sequence, Set
 from typing import Final
 
 from codecall.sandbox.agentscript.diagnosis.context import Observation
-from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
+from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, returned_expression
 from codecall.sandbox.agentscript.diagnosis.flow.paths import Step
 from codecall.sandbox.agentscript.diagnosis.uses import AnswerUses, is_nothing
 from codecall.sandbox.agentscript.parser.esprima import Node
@@ -21,7 +21,8 @@ _OF_ITEMS: Final = frozenset({Step.EACH, Step.FLAT, Step.FOUND})
 _MEMBERS: Final = frozenset({"MemberExpression", "ChainExpression"})
 _MAPS: Final = frozenset({"map", "flatMap"})
 _PREDICATES: Final = frozenset({"filter", "find", "findIndex", "findLast", "some", "every"})
-_ASKS: Final = re.compile(r"null|undefined|typeof|[?!|]")
+_SAME: Final = frozenset({"sort", "toSorted", "reverse", "toReversed", "slice", "flat"})
+_ASKS: Final = re.compile(r"null|undefined|typeof|\bBoolean\b|[?!|]")
 """What stands in a callback that is ready for missing values."""
 FLAGS: Final = re.compile(r"(?i)err|fail|warn|delet|archiv|hidden|disabl|cancel|is_?null|invalid|reject")
 """Names of what is commonly there only where something is special: a condition that asks for one means that."""
@@ -98,15 +99,44 @@ class Needs:
         call = self._uses.parent(parent)
         if call is None or not _is_method(call, _MAPS) or call.arguments[:1] != [parent]:
             return False
-        return not any(map(self._is_sifted, self._uses.spots(call)))
+        return not self._is_sifted(call)
 
-    def _is_sifted(self, items: Node) -> bool:
+    def _is_sifted(self, made: Node) -> bool:
         """Whether a callback looks for missing items of a list: `names.filter((name) => name !== undefined)`."""
-        member = self._uses.parent(items)
-        call = None if member is None or member.type != "MemberExpression" else self._uses.parent(member)
-        if call is None or not _is_method(call, _PREDICATES | _MAPS) or not call.arguments:
+        pending, seen = [made], set[int]()
+        while pending:
+            items = pending.pop()
+            if id(items) in seen:
+                continue
+            seen.add(id(items))
+            for spot in self._uses.spots(items):
+                parent = self._uses.parent(spot)
+                call = parent if parent is None or parent.type != "MemberExpression" else self._uses.parent(parent)
+                if call is None:
+                    continue
+                if call is not parent and _is_method(call, _PREDICATES | _MAPS) and call.arguments:
+                    if self._looks_for_missing(call.arguments[0]):
+                        return True
+                elif self._has_same_items(call, parent):
+                    pending.append(call)
+        return False
+
+    def _looks_for_missing(self, callback: Node) -> bool:
+        """Whether a callback is ready for missing values, or tells them from others: `Boolean`, `(name) => name`."""
+        value, names = returned_expression(callback), getattr(callback, "params", [])
+        if value is not None and value.type == "Identifier":
+            return len(names) > 0 and getattr(names[0], "name", None) == value.name
+        return _ASKS.search(self._dataflow.text(callback)) is not None
+
+    def _has_same_items(self, node: Node, parent: Node | None) -> bool:
+        """Whether an expression is a list of the same items: `names.sort()`, `new Set(names)`, `[...names]`."""
+        if node.type in {"SpreadElement", "ArrayExpression"}:
+            return True
+        if node.type == "NewExpression":
+            return self._dataflow.text(node.callee) == "Set"
+        if node.type != "CallExpression":
             return False
-        return _ASKS.search(self._dataflow.text(call.arguments[0])) is not None
+        return self._dataflow.text(node.callee) == "Array.from" or (node.callee is parent and _is_method(node, _SAME))
 
     def _is_summed(self, node: Node, name: str) -> bool:
         """Whether a property of items is all that is added up, 0 where it is missing: `sum + (item.total ?? 0)`."""

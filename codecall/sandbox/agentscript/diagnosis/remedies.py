@@ -12,7 +12,7 @@ from codecall.sandbox.agentscript.diagnosis.calls import MAX_SHOWN, shorten
 from codecall.sandbox.agentscript.diagnosis.context import Observation, kind_of, member_text, shape_of
 from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED, Step
 from codecall.sandbox.agentscript.foreign_words import CONTENT_MEMBERS, LIST_MEMBERS, LIST_WRAPPERS, SUCCESS, WRAPPERS
-from codecall.sandbox.agentscript.policy import PROTOTYPES
+from codecall.sandbox.agentscript.policy import OBSERVED, PROTOTYPES
 from codecall.sandbox.agentscript.ruleset import closest_key
 
 MAX_KEYS: Final = 100
@@ -250,12 +250,14 @@ def declares(described: str | None, name: str) -> bool:
     """Whether a tool says that its answers may have a property of a name.
 
     Args:
-        described: What `getTool` gives of it, as JSON text; None where there is no such tool.
+        described: What `getTool` gives of it, and what was seen of its answers, as JSON text; None where there is no
+            such tool.
         name: The name of the property.
     """
     if described is None:
         return False
-    pending = [cast("dict[str, object]", msgspec.json.decode(described)).get("outputSchema")]
+    tool = cast("dict[str, object]", msgspec.json.decode(described))
+    pending = [tool.get("outputSchema"), tool.get(OBSERVED)]
     while pending:
         schema = pending.pop()
         if isinstance(schema, dict):

@@ -98,9 +98,18 @@ class FailureReport:
         limits: What it ran under.
         calls: Its calls.
         room_ms: Milliseconds of its own time that it has left.
+        brought: `codecallContext` as JSON text; None where the request brought none.
     """
 
-    def __init__(self, program: InstrumentedScript | None, limits: Limits, calls: CallHistory, room_ms: float) -> None:
+    def __init__(
+        self,
+        program: InstrumentedScript | None,
+        limits: Limits,
+        calls: CallHistory,
+        room_ms: float,
+        brought: str | None = None,
+    ) -> None:
+        self._brought = brought
         self._program = program
         self._limits = limits
         self._calls = calls
@@ -157,7 +166,8 @@ class FailureReport:
             for entry in entries
             if (offset := self._offset(self._position(entry.stack))) is not None
         }
-        return FailureContext(dataflow, self._offset(position), self._calls, offsets)
+        brought = msgspec.json.decode(self._brought or "{}", type=dict[str, object])
+        return FailureContext(dataflow, self._offset(position), self._calls, offsets, brought)
 
     def _endless_loop(self, position: Position | None) -> str | None:
         """The hint for a limit that is reached in a loop without a condition, or whose `break` tests what no answer

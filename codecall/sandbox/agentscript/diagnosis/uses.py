@@ -52,10 +52,15 @@ class AnswerUses:
         self._members: dict[object, list[Node]] = {}
         """Member expressions by the name that they read; those of computed ones by None."""
         self._identifiers: dict[str, list[Node]] = {}
+        """Variables by their names, which stand behind no dot and before no colon."""
+        names = set[int]()
         for node in dataflow.nodes:
             if node.type == "MemberExpression":
                 self._members.setdefault(member_name(node), []).append(node)
-            elif node.type == "Identifier":
+                names |= set() if node.computed else {id(node.property)}
+            elif node.type == "Property" and not node.computed and node.key is not node.value:
+                names.add(id(node.key))
+            elif node.type == "Identifier" and id(node) not in names:
                 self._identifiers.setdefault(node.name, []).append(node)
 
     def parent(self, node: Node) -> Node | None:

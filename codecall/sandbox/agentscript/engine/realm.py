@@ -111,6 +111,8 @@ class Realm:
         self._calls = CallHistory()
         self._unknown_tools: dict[str, None] = {}
         """The tools that `getTool` was asked for in vain."""
+        self._described: dict[str, str | None] = {}
+        """What the host says of tools, and of their answers."""
         self._positions: dict[str, Position | _NoPosition] = {}
         self._program: InstrumentedScript | None = None
         self._context: str | None = None
@@ -219,7 +221,7 @@ class Realm:
             self.outcome = outcome
 
     def _failure_report(self) -> FailureReport:
-        return FailureReport(self._program, self.limits, self._calls, self._room_ms)
+        return FailureReport(self._program, self.limits, self._calls, self._room_ms, self._context)
 
     def _call_warnings(self) -> CallWarnings:
         return CallWarnings(self._program, self._calls, self._room_ms)
@@ -324,7 +326,9 @@ class Realm:
             self._end(ScriptOutcome(value=value, warnings=warnings))
 
     def _declares(self, tool: str, name: str) -> bool:
-        return declares(self.ask(tool, "tool", ""), name)
+        if tool not in self._described:
+            self._described[tool] = self.ask(tool, "answers", "")
+        return declares(self._described[tool], name)
 
     def _host_fail(self, report: str) -> None:
         error = _decode_json(report, type=ThrownError)

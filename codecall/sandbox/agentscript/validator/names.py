@@ -453,7 +453,7 @@ def literal_text(node: Node) -> str | None:
     return None
 
 
-AskTopic: TypeAlias = Literal["tool", "space", "member", "emit"]
+AskTopic: TypeAlias = Literal["tool", "answers", "space", "member", "emit"]
 """What the host is asked about; as in `wire.Ask`."""
 
 

@@ -105,6 +105,13 @@ RIGHT = [
     ORDERS_CALL + "const nicks = r.data.map((o) => o.nick); return nicks.filter((x) => x != null).length",
     ORDERS_CALL + "return r.data.map((o) => o.nick).map((nick) => nick ?? 'none').join()",
     ORDERS_CALL + "return r.data.map((o) => o.deleted_at).filter(Boolean).length",
+    ORDERS_CALL + "return r.data.map((o) => o.closed_at).filter(Boolean).length",
+    ORDERS_CALL + "return r.data.map((o) => o.closed_at).filter((day) => day)",
+    ORDERS_CALL + "return r.data.map((o) => o.closed_at).filter(function (day) { return day; }).sort()[0] ?? 'none'",
+    ORDERS_CALL + "const days = r.data.map((o) => o.closed_at).sort(); return days.filter((day) => day)[0] ?? 'none'",
+    ORDERS_CALL + "return [...new Set(r.data.map((o) => o.closed_at))].filter(Boolean)",
+    ORDERS_CALL
+    + "const days = new Set(r.data.map((o) => o.closed_at)); return Array.from(days).filter((day) => !!day)",
     ORDERS_CALL + "return new Set(r.data.map((o) => o.status)).size",
     # A list whose properties are asked for, and which is used
     STOCK + "if (r.items) return r.items.length; return r.length",
@@ -532,7 +539,7 @@ WRONG = [
     (ORDERS_CALL + "return r.data.map(({ no, kind }) => `${no}: ${kind}`)", "`kind`", ""),
     (ORDERS_CALL + "const kind = r.data[0].kind; return kind === 'a' ? 'yes' : 'no'", "`r.data[0].kind`", ""),
     # What a list is made of
-    (ORDERS_CALL + "return r.data.map((o) => o.kind).filter(Boolean).length", "`o.kind`", ""),
+    (ORDERS_CALL + "return r.data.map((o) => o.totals).filter(Boolean).length", "`o.totals`", "`o.total`?"),
     (ORDERS_CALL + "return new Set(r.data.map((o) => o.kind)).size", "`o.kind`", ""),
     (ORDERS_CALL + "return r.data.map((o) => o.kind).join(', ')", "`o.kind`", ""),
     (ORDERS_CALL + "const kinds = r.data.map(({ kind }) => kind); return kinds.includes('a')", "`kind`", ""),

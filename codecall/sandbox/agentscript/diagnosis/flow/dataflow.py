@@ -7,7 +7,7 @@ missing value, `Promise.all` of calls, and lists that the script makes of others
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
@@ -262,6 +262,10 @@ class DataFlow:
     def is_bound_once(self, name: Node) -> bool:
         """Whether the variable that `name` stands for gets a value at one place only."""
         return len(self._bindings.of(name)) == 1
+
+    def bindings_of(self, name: Node) -> Sequence[Binding]:
+        """How the variable that `name` stands for gets its values."""
+        return self._bindings.of(name)
 
     def values_of(self, name: Node) -> list[Node]:
         """The expressions whose values the variable that `name` stands for may have."""
