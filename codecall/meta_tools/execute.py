@@ -143,7 +143,8 @@ class ExecuteTool(MetaTool):
         except ResumeError as refused:
             where = "" if parsed.resume_from is None else "resumeFrom: "
             raise ValidationError(f"{self.name}: {where}{refused.message}. {refused.hint}") from None
-        offer = self._runtime.options.runs_starlark and request.starlark is None
+        offer = result.error is not None or request.dry_run
+        offer = offer and request.starlark is None and self._runtime.options.runs_starlark
         if offer and result.error is not None and result.error.code == "SYNTAX_ERROR":
             result.error.hint = _with_language(parsed.script, result.error.hint)
         if parsed.dry_run and isinstance(result.value, dict):

@@ -166,7 +166,7 @@ def validate_javascript(
             tuple(walk.async_callbacks),
             frozenset(islice((name for name in walk.reads if name not in _BUILT_IN), MAX_READS)),
             frozenset(walk.writes),
-            lookup_sites(script, statements),
+            lookup_sites(script, statements) if "[" in script or ".get" in script else (),
         ),
         tuple(IntegerSite(node.range[1] - PREFIX_LENGTH, node.raw.replace("_", "")) for node in walk.integers),
     )

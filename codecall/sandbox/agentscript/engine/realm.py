@@ -18,11 +18,13 @@ import msgspec
 
 from codecall.sandbox.agentscript.checked import Position
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, CallWarnings
+from codecall.sandbox.agentscript.diagnosis.flow.values import CONTEXT
 from codecall.sandbox.agentscript.diagnosis.lookups import missed_lookups
 from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, mistaken_texts, nothing_returned
 from codecall.sandbox.agentscript.diagnosis.remedies import declares
 from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.diagnosis.request import warn_of_context
+from codecall.sandbox.agentscript.diagnosis.texts import OBJECT
 from codecall.sandbox.agentscript.engine.bytecode import defer_collection, load
 from codecall.sandbox.agentscript.engine.console import Console
 from codecall.sandbox.agentscript.engine.heap import HeapGauge, release_memory
@@ -307,23 +309,33 @@ class Realm:
             ending = _decode_json(report, type=Ending)
             warnings = [*ending.notes, *self._call_warnings().at_end(ending.raced)]
             self._raced = frozenset(ending.raced)
-            program = self._program
-            if program is not None and (ending.lacks_values or program.ending.mistaken_callbacks):
-                warnings += nothing_returned(program, self._calls, ending, self._room_ms)
-            shows_undefined = "undefined" in value
-            if program is not None and shows_undefined:
-                warnings += missed_lookups(program, ending.misses, value, self._calls)
-            if program is not None and self._calls.may_lack(program.script, shows_undefined=shows_undefined):
-                misread = misread_properties(
-                    program, self._calls, ending, self._room_ms, self._declares, shows_undefined=shows_undefined
-                )
-                joined = "".join(warnings)
-                warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
-            if program is not None:
-                warnings += self._unknown_tool_warnings(program.script)
-                warnings += mistaken_texts(program, self._calls, value, self._room_ms)
-                warnings = warn_of_context(warnings, program, self._context, self._room_ms)
+            if self._program is not None:
+                try:
+                    warnings = self._with_advice(warnings, self._program, ending, value)
+                except Exception as failure:
+                    warnings.append(f"This script was not looked through for mistakes ({type(failure).__name__}).")
             self._end(ScriptOutcome(value=value, warnings=warnings))
+
+    def _with_advice(self, warnings: list[str], program: InstrumentedScript, ending: Ending, value: str) -> list[str]:
+        """The warnings, with those about what a script that has ended well makes of its answers."""
+        if ending.lacks_values or program.ending.mistaken_callbacks:
+            warnings += nothing_returned(program, self._calls, ending, self._room_ms)
+        shows_undefined = "undefined" in value
+        if shows_undefined:
+            warnings += missed_lookups(program, ending.misses, value, self._calls)
+        if self._calls.may_lack(program.script, shows_undefined=shows_undefined):
+            misread = misread_properties(
+                program, self._calls, ending, self._room_ms, self._declares, shows_undefined=shows_undefined
+            )
+            joined = "".join(warnings)
+            warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
+        warnings += self._unknown_tool_warnings(program.script)
+        # Most scripts have none of these, and do without what looks at them.
+        if OBJECT in value or any(mark in program.script for mark in ("+", "<", ">", "==", "!=")):
+            warnings += mistaken_texts(program, self._calls, value, self._room_ms)
+        if CONTEXT in program.script:
+            warnings = warn_of_context(warnings, program, self._context, self._room_ms)
+        return warnings
 
     def _declares(self, tool: str, name: str) -> bool:
         if tool not in self._described:
