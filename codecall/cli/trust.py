@@ -40,6 +40,12 @@ _MAX_VARIABLES: Final = 20
 _SHOWN_CHARS: Final = 4
 """Characters that are shown of what looks like a secret by itself: who issues it, and that something stands there."""
 
+_LAUNCHERS: Final = frozenset(
+    {"sh", "bash", "dash", "zsh", "ksh", "fish", "busybox", "env", "sudo", "doas", "nice", "nohup", "timeout", "setsid"}
+    | {"xargs", "ssh", "perl", "ruby", "php", "nodejs", "powershell", "pwsh", "go", "cargo", "make", "nix", "java"}
+)
+"""Programs beside the runners that start another one, or code, which their arguments name."""
+
 _FLAG: Final = re.compile(r"--([A-Za-z][\w-]*)")
 _VALUE: Final = re.compile(r"(?:(?P<name>[A-Za-z_][\w-]*)(?P<assigned>=|:\s*))?(?P<value>[\w.~+/@%][\w.~+/@%-]{3,}=*)")
 """A word that may be a secret, perhaps after its name. None has a space or a character with a meaning for a shell, so
@@ -126,8 +132,9 @@ def _record_files(options: GatewayOptions) -> list[str]:
 
 def _describe_server(server: AnyServer) -> str:
     """A server without secrets: what is started or called, with what of this user's environment."""
-    from codecall.gateway.config.names import describe_server, url_without_secrets
+    from codecall.gateway.config.names import describe_server
     from codecall.gateway.config.options import OpenApiServer, StdioServer
+    from codecall.gateway.config.urls import url_without_secrets
     from codecall.gateway.config.variables import referenced_names
 
     if isinstance(server, StdioServer):
@@ -145,7 +152,7 @@ def _describe_program(server: StdioServer) -> str:
     load code; and its folder."""
     from codecall.gateway.config.variables import env_file_path, read_env_file
 
-    text = _one_line(" ".join(_without_secrets([server.command, *server.args])))
+    text = _one_line(" ".join(_without_secrets(server.command, server.args)))
     rest = len(text) - len(server.command) - _MAX_COMMAND_CHARS
     shown = f"{text[:-rest]}… and {rest} characters more" if rest > 0 else text
     names = [*server.env]
@@ -160,24 +167,33 @@ def _describe_program(server: StdioServer) -> str:
     return f"{' '.join([*variables[:_MAX_VARIABLES], *more, shown])}{where}"
 
 
-def _without_secrets(words: Iterable[str]) -> Iterator[str]:
+def _without_secrets(command: str, args: Iterable[str]) -> Iterator[str]:
     """The words of a command line, quoted, with a mark in the place of each value that looks like a secret, or is named
-    like one. A file is none."""
+    like one. A file is none, nor is a word of a program that starts others: it may be what is started, for such a
+    program need not know the flag before it."""
+    from codecall.gateway.config.names import is_runner, program_stem
     from codecall.gateway.config.secret_detection import is_secret_setting
 
     flag = ""
+    starts_words = is_runner(program_stem(command)) or program_stem(command) in _LAUNCHERS
+
+    def named_secret(name: str, value: str) -> bool:
+        return not name.startswith("no-") and is_secret_setting(name, value)
 
     def masked(match: re.Match[str]) -> str:
-        if match["name"] is not None and is_secret_setting(match["name"], match["value"]):
+        if match["name"] is not None and named_secret(match["name"], match["value"]):
             return f"{match['name']}{match['assigned']}…"
         return _SEGMENT.sub(masked_segment, match[0])
 
     def masked_segment(match: re.Match[str]) -> str:
         return f"{match[0][:_SHOWN_CHARS]}…" if is_secret_setting("argument", match[0]) else match[0]
 
-    for word in words:
-        if flag and is_secret_setting(flag, "any") and not Path(word).exists():
+    for word in (command, *args):
+        plain = bool(flag) and _VALUE.fullmatch(word) is not None and re.search(r"\s", word) is None
+        if plain and not starts_words and named_secret(flag, "any") and not Path(word).exists():
             yield "…"
+        elif plain and starts_words and is_secret_setting("argument", word):
+            yield f"{word[:_SHOWN_CHARS]}…"
         else:
             masked_word = _VALUE.sub(masked, _URL_USER.sub("…", word))
             yield masked_word if _PLAIN_WORD.fullmatch(masked_word) else shlex.quote(masked_word)

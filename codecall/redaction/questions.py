@@ -17,6 +17,13 @@ MAX_SHOWN_CHARS: Final = 16_384
 _URL: Final = re.compile(r"[\w.~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
 """The characters of URLs (RFC 3986): none is hidden, looks like another, or changes the direction of others."""
 
+_LABEL: Final = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
+_NETLOC: Final = re.compile(
+    rf"(?:\[[0-9a-f:.]+\]|(?:{_LABEL}\.)*(?![0-9]+\b|0x){_LABEL}\.?|[0-9.]+)(?::[0-9]*)?", re.I | re.A
+)
+"""A host of labels of the DNS, or an address, and a port. A browser decodes `%40` and the like in a host, so that
+another one is shown than is visited."""
+
 _BLANK_LETTERS: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
@@ -70,17 +77,26 @@ def check_url(url: str) -> None:
         raise _url_error(url, "has hidden characters, or others that are none of URLs")
     try:
         parts = urlsplit(url)
-        host = parts.hostname or ""
+        host, _ = parts.hostname or "", parts.port  # a port that is none raises only when it is read
     except ValueError:
         raise _url_error(url, "cannot be read") from None
     if not host or not (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))):
         raise _url_error(url, "is not of https (or, on this machine, of http)")
     if "@" in parts.netloc:
         raise _url_error(url, "has a user's name before its host")
+    if not _NETLOC.fullmatch(parts.netloc) or (re.fullmatch(r"[0-9.]+|.*:.*", host) and not _is_address(host)):
+        raise _url_error(url, "has a host that is neither a name nor an address")
 
 
 def _url_error(url: str, reason: str) -> HiddenTextError:
     return HiddenTextError(f"its URL {visible(url[:80])!r} {reason}")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return False
 
 
 def _is_loopback(host: str) -> bool:

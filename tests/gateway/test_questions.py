@@ -194,6 +194,7 @@ async def test_a_client_that_offers_nothing_is_not_asked(
 
 
 GOOD_URLS = ["https://bank.example/sign-in?of=a%20b#c", "http://127.0.0.1:8080/", "http://[::1]/", "http://localhost/x"]
+GOOD_URLS += ["https://a-b.xn--bnk-5cd.example.:443/", "https://8.8.8.8/", "https://1.2.3.example/"]
 BAD_URLS = [
     "javascript:alert(1)//\u202e\u200b https://bank.example\nfoo",
     "http://bank.example/",
@@ -207,6 +208,21 @@ BAD_URLS = [
     "https://bank.example/\u05d0",
     "https://bank.example/ ",
     "\thttps://bank.example/",
+    "https://bank.example%40evil.example/",
+    "https://bank.example%2F.evil.example/",
+    "https://bank.example&x.evil.example/",
+    "https://bank.example;x.evil.example/",
+    "https://evil.example:abc/",
+    "https://evil.example:99999/",
+    "https://*.example/",
+    "https://%00/",
+    "https://.../",
+    "https://-/",
+    "https://[::1]evil.example/",
+    "https://[fe80::1%25bank.example]/",
+    "https://0177.0.0.1/",
+    "https://2130706433/",
+    "https://bank.0x7f/",
     "",
 ]
 

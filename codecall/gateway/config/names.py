@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
+from codecall.gateway.config.urls import url_without_secrets
 
 RUNNERS: Final = frozenset(
     {"uvx", "uv", "npx", "npm", "bunx", "bun", "pnpm", "pnpx", "yarn", "pipx", "docker", "podman", "python", "python3"}
@@ -47,7 +48,6 @@ _GENERIC_NAMES: Final = frozenset(
     {"", "mcp", "server", "mcp-server", "mcp_server", "main", "index", "app", "start", "cli"}
 )
 _HOST_PREFIXES: Final = frozenset({"www", "mcp", "api"})
-_PLAIN_PATHS: Final = frozenset({"", "mcp", "mcp/", "sse", "sse/"})
 _VERSION: Final = re.compile(r"(?<=.)(?:@|==|>=|<=|~=|\[).*$")
 
 MAX_NAME_CHARS: Final = 64
@@ -173,13 +173,3 @@ def describe_server(server: AnyServer) -> str:
             return url_without_secrets(server.url)
         case OpenApiServer():
             return f"OpenAPI {url_without_secrets(server.openapi)}"
-
-
-def url_without_secrets(url: str) -> str:
-    """A URL without what may be a secret: user, query, and the path, in which some services put a key."""
-    scheme, separator, rest = url.partition("://")
-    if not separator:
-        return url.partition("?")[0]
-    netloc, slash, path = rest.partition("?")[0].partition("/")
-    address = netloc.rpartition("@")[2]
-    return f"{scheme}://{address}{slash}{path if path in _PLAIN_PATHS else '…'}"

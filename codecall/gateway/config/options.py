@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self, cast
 
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_validator
 
 from codecall.approvals.options import ApprovalRule, read_approvals
 from codecall.errors import OptionsError
+from codecall.gateway.config.urls import explain_url
 from codecall.meta_tools.starlark.options import ToolFilesOptions, read_tool_files
 from codecall.option_base import Options
 from codecall.options import StarlarkOptions
@@ -36,6 +37,17 @@ Globs = Annotated[tuple[Annotated[str, Field(min_length=1, max_length=256)], ...
 Text = Annotated[str, Field(min_length=1, max_length=32_768)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, strict=False)]
 """Seconds, up to a day."""
+
+
+def _plain_url(value: str) -> str:
+    if (reason := explain_url(value)) is not None:
+        raise ValueError(reason)
+    return value
+
+
+def _path_or_url(value: str) -> str:
+    return _plain_url(value) if "://" in value else value
+
 
 ServerName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
 """Name of a server, which is its namespace and its app: tools are called `<name>_<tool>`."""
@@ -140,7 +152,7 @@ class StdioServer(ServerOptions):
 class HttpServer(ServerOptions):
     """A server behind a URL."""
 
-    url: Text = Field(repr=False)
+    url: Annotated[Text, AfterValidator(_plain_url)] = Field(repr=False)
     """Where it is."""
     transport: Literal["http", "sse"] | None = None
     """Streamable HTTP or the older SSE; None: SSE where the path ends in `/sse`."""
@@ -155,9 +167,9 @@ class HttpServer(ServerOptions):
 class OpenApiServer(ServerOptions):
     """A REST API described by an OpenAPI document; its operations are tools."""
 
-    openapi: Text = Field(repr=False)
+    openapi: Annotated[Text, AfterValidator(_path_or_url)] = Field(repr=False)
     """Path or URL of the document, JSON or YAML."""
-    base_url: str | None = Field(default=None, min_length=1, repr=False)
+    base_url: Annotated[str, Field(min_length=1), AfterValidator(_plain_url)] | None = Field(default=None, repr=False)
     """Where the API is; None: the first server that the document names."""
     headers: Mapping[str, str] = Field(default_factory=dict[str, str], repr=False)
     """Headers of every request."""

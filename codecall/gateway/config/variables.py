@@ -24,6 +24,7 @@ from typing import Final, TypeVar, cast
 from codecall.errors import OptionsError
 from codecall.gateway.config.mcp_clients import PLACEHOLDER
 from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
+from codecall.gateway.config.urls import explain_url, url_address
 
 _LINE = re.compile(
     r"""[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][\w.-]*)[ \t]*=[ \t]*
@@ -219,17 +220,27 @@ def resolve_server(server: Server, *, name: str, environ: Mapping[str, str] | No
     for field in ("command", "url", "openapi", "auth", "base_url"):
         if changes.get(field) == "":
             replacer.refuse(f"{field}: nothing is left of it once its references are replaced")
-    # A library that meets these in a header or URL would show the value in its error.
+    # A library that meets these in a header would show the value in its error.
     for field, text in {
-        "url": changes.get("url"),
-        "base_url": changes.get("base_url"),
         "auth": changes.get("auth"),
         **{f"headers.{key}": value for key, value in cast("dict[str, str]", changes.get("headers", {})).items()},
     }.items():
         if isinstance(text, str) and _CONTROL.search(text):
             replacer.refuse(f"{field}: a line break or another control character is in it")
+    for field in ("url", "openapi", "base_url"):
+        if isinstance(text := changes.get(field), str) and (field != "openapi" or "://" in text):
+            _check_url(field, str(getattr(server, field)), text, replacer)
     replacer.finish()
     return server.model_copy(update=changes)
+
+
+def _check_url(field: str, written: str, url: str, replacer: _ReferenceReplacer) -> None:
+    if (reason := explain_url(url)) is not None:
+        replacer.refuse(f"{field}: {reason}")
+    # `https://evil.example${HOME}@good.example/` is shown as the second, and leads to the first.
+    address = url_address(written)
+    if address and "${" not in address and address != url_address(url):
+        replacer.refuse(f"{field}: what its references stand for leads to another host; / ? @ are written %2F %3F %40")
 
 
 def _env_file(option: str, replacer: _ReferenceReplacer) -> Path:

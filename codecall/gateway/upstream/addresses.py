@@ -7,10 +7,15 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httpx2
+
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+_ODD_NETWORKS: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96")))
+"""Networks for translation to IPv4 that Python takes for global, at least in some versions: what is behind an address
+of theirs is up to who runs the network."""
 
 
 class PrivateAddressError(httpx2.ConnectError):
@@ -67,5 +72,10 @@ def _is_known(host: str, known_hosts: Collection[str]) -> bool:
 
 def _is_public(address: str) -> bool:
     ip = ipaddress.ip_address(address.partition("%")[0])
-    inner = ip.ipv4_mapped or ip.sixtofour if isinstance(ip, ipaddress.IPv6Address) else None
-    return ip.is_global and (inner is None or inner.is_global)
+    if isinstance(ip, ipaddress.IPv6Address):
+        inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else ip.ipv4_mapped or ip.sixtofour
+        if inner is not None and not _is_public(str(inner)):
+            return False
+        if ip.is_site_local or any(ip in network for network in _ODD_NETWORKS):
+            return False
+    return ip.is_global and not ip.is_multicast

@@ -92,14 +92,14 @@ class BoundedBody(ResponseBody):
         self._check = check
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        chunks: list[bytes] = []
-        size = 0
+        body = bytearray()  # not a list of chunks: each costs an object, however few bytes it has
         async for chunk in self._inner:
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > self._limit or self._encoded:
+            body += chunk
+            if len(body) > self._limit or self._encoded:
                 raise unread(COMPRESSED if self._encoded else f"it has more than {self._limit // 2**20} MiB")
-        yield await in_thread_if_large(self._check, b"".join(chunks))
+        whole = bytes(body)
+        body.clear()
+        yield await in_thread_if_large(self._check, whole)
 
 
 class ErrorBody(ResponseBody):

@@ -124,6 +124,29 @@ def test_values_that_cannot_be_used_are_not_shown(server: HttpServer, message: s
     assert SECRET not in repr(failure.value)
 
 
+@pytest.mark.parametrize("field", ["url", "openapi", "base_url"])
+@pytest.mark.parametrize("text", ["${HOME}", "${workspaceFolder}", "${ODD}", "${ODD:-x}"])
+def test_a_reference_moves_no_url_to_another_host(field: str, text: str):
+    """A person sees the host behind the last `@`, before references are replaced."""
+    url = f"https://h.example{text}@api.example/mcp"
+    environ = {"HOME": "/home/a", "ODD": "?"}
+    base = {"openapi": "https://h.example/a.json"} if field == "base_url" else {}
+    model = HttpServer if field == "url" else OpenApiServer
+    server = model.read({**base, field: url}, where="a")
+    with pytest.raises(OptionsError, match=f"{field}: what its references stand for leads to another host"):
+        resolve_server(server, name="a", environ=environ)
+
+
+@pytest.mark.parametrize("value", ["x#y", "x\\y", "x y", "x\u200by"])
+def test_values_in_urls_have_no_characters_that_programs_read_differently(value: str):
+    server = HttpServer.read({"url": "https://${USER}:${PW}@h.example/mcp"}, where="a")
+    with pytest.raises(OptionsError, match=r"url: .*URL") as failure:
+        resolve_server(server, name="a", environ={"USER": "u", "PW": value})
+    assert value not in failure.value.message
+    made = resolve_server(server, name="a", environ={"USER": "u", "PW": "a%23b"})
+    assert made.url == "https://u:a%23b@h.example/mcp"
+
+
 def test_nested_options():
     given = {"provider": "jwt", "keys": ["${TOKEN}", 3, None], "more": {"on": True, "at": "${HOST}"}}
     assert resolve_values(given, where="serve.auth", environ=ENVIRON) == {
