@@ -20,8 +20,6 @@ CHUNK: Final = 200
 """Tools worked on before other tasks of the event loop get their turn: about 2 ms."""
 
 
-_POLL_S: Final = 0.02
-
 VALUES_PER_PAUSE: Final = 2_000
 """Values of an input that are looked at without a pause: half a millisecond."""
 
@@ -45,12 +43,6 @@ class ThreadLimit:
         if (limiter := self._limiter.get(None)) is None:
             self._limiter.set(limiter := CapacityLimiter(self._threads))
         return limiter
-
-
-async def poll_until(condition: Callable[[], bool]) -> None:
-    """Wait until something holds of which no event tells; looks 50 times a second."""
-    while not condition():  # noqa: ASYNC110 - nobody sets an event
-        await asyncio.sleep(_POLL_S)
 
 
 class WorkCancelledError(RuntimeError):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -30,6 +31,9 @@ MAX_FULL_INPUTS: Final = 20
 
 SHORT_INPUT_CHARS: Final = 80
 """Characters of each input then."""
+
+_POLL_S: Final = 0.02
+"""Seconds between two looks at calls under way, whose end sets no event."""
 
 CallOutcome = Literal["ok", "error", "unfinished", "not_started"]
 """What became of a call. `unfinished`: it was given up while it ran, and may have taken effect."""
@@ -124,6 +128,14 @@ class CallRecord:
         if not self.kept and self.outcome == "ok":
             body["kept"] = False
         return body
+
+
+async def wait_for_calls(calls: Iterable[CallRecord]) -> None:
+    """Wait for those of these calls that are under way. A run that ends because another call has to be allowed is
+    resumed from its record, which must have their outcomes."""
+    waiting = [call for call in calls if call.is_under_way]
+    while any(call.is_under_way for call in waiting):  # noqa: ASYNC110 - nobody sets an event
+        await asyncio.sleep(_POLL_S)
 
 
 def select_calls(calls: Sequence[CallRecord]) -> list[CallRecord]:

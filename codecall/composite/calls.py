@@ -11,7 +11,6 @@ from typing import Final
 from codecall.calls.broker import Broker
 from codecall.catalog.entries import JsonObject
 from codecall.composite.failures import WorkflowError
-from codecall.concurrency import poll_until
 from codecall.envelopes import MAX_STORED_INPUT_CHARS, CallRecord
 from codecall.errors import CodeCallError, ToolCallError
 from codecall.fastmcp_errors import log_unexpected
@@ -92,12 +91,6 @@ class WorkflowCalls:
                 on_end(result)
         self._hold(len(value))
         return value
-
-    async def wait_for_made(self) -> None:
-        """Wait for the calls under way: what has been allowed takes effect, and must be in the record that the run goes
-        on from."""
-        made = [call for call in self.records if call.is_under_way]
-        await poll_until(lambda: not any(call.is_under_way for call in made))
 
     def _hold(self, chars: int) -> None:
         self.chars += chars

@@ -31,6 +31,7 @@ from codecall.composite.elicitation import StepQuestions
 from codecall.composite.failures import WorkflowError, delay_s, ends_run, may_pass
 from codecall.composite.outputs import StepOutput, build_output
 from codecall.composite.templates import TemplateBudget, may_be_slow, render
+from codecall.envelopes import wait_for_calls
 from codecall.errors import (
     ApprovalRequiredError,
     CodeCallError,
@@ -216,7 +217,7 @@ class WorkflowRun:
         """Of the failures of steps side by side, by their ids, the one that ends the run: the first, which names the
         calls of the others that a person has to allow, too."""
         if any(isinstance(failure, ApprovalRequiredError) for failure in failures.values()):
-            await self._calls.wait_for_made()
+            await wait_for_calls(self._calls.records)
         return failures.get(self.failed_step) or next(iter(failures.values()))
 
     def _publish(self, step_id: str, outcome: StepOutcome) -> None:

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final, cast
-from urllib.parse import urlsplit
 
 from codecall.redaction.clean import escape_invisible, json_escape
 
 MAX_SHOWN_CHARS: Final = 16_384
 """Most characters that a person is shown in one question. Nobody can judge more, and a part of them says nothing."""
-
-_URL: Final = re.compile(r"[\w.~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
-"""The characters of URLs (RFC 3986): none is hidden, looks like another, or changes the direction of others."""
-
-_LABEL: Final = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
-_NETLOC: Final = re.compile(
-    rf"(?:\[[0-9a-f:.]+\]|(?:{_LABEL}\.)*(?![0-9]+\b|0x){_LABEL}\.?|[0-9.]+)(?::[0-9]*)?", re.I | re.A
-)
-"""A host of labels of the DNS, or an address, and a port. A browser decodes `%40` and the like in a host, so that
-another one is shown than is visited."""
 
 _BLANK_LETTERS: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
@@ -65,45 +53,6 @@ def check_size(message: str, form: object) -> None:
         raise HiddenTextError(
             f"the question has {size:,} characters, and a person is shown at most {MAX_SHOWN_CHARS:,}"
         )
-
-
-def check_url(url: str) -> None:
-    """Refuse a URL that a person would not see as what it is, or that leads elsewhere than to a page.
-
-    Raises:
-        HiddenTextError: it is such a URL.
-    """
-    if not _URL.fullmatch(url):
-        raise _url_error(url, "has hidden characters, or others that are none of URLs")
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port  # a port that is none raises only when it is read
-    except ValueError:
-        raise _url_error(url, "cannot be read") from None
-    if not host or not (parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))):
-        raise _url_error(url, "is not of https (or, on this machine, of http)")
-    if "@" in parts.netloc:
-        raise _url_error(url, "has a user's name before its host")
-    if not _NETLOC.fullmatch(parts.netloc) or (re.fullmatch(r"[0-9.]+|.*:.*", host) and not _is_address(host)):
-        raise _url_error(url, "has a host that is neither a name nor an address")
-
-
-def _url_error(url: str, reason: str) -> HiddenTextError:
-    return HiddenTextError(f"its URL {visible(url[:80])!r} {reason}")
-
-
-def _is_address(host: str) -> bool:
-    try:
-        return bool(ipaddress.ip_address(host))
-    except ValueError:
-        return False
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def visible_form(schema: Mapping[str, Any]) -> dict[str, Any]:

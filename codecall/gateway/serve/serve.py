@@ -33,6 +33,7 @@ from codecall.gateway.gateway import Gateway
 from codecall.gateway.serve.bodies import BoundedBodies
 from codecall.gateway.serve.sessions import limit_sessions
 from codecall.gateway.serve.watch import watching_definitions
+from codecall.gateway.upstream.addresses import is_loopback
 from codecall.gateway.upstream.process import kill_all
 from codecall.redaction.clean import escape_invisible
 from codecall.server.shutdown import ServeSignals
@@ -125,7 +126,7 @@ async def _over_http(options: GatewayOptions, signals: ServeSignals, insecure: b
         from codecall.gateway.serve.auth import create_auth_provider  # loads what signs tokens
 
         auth = create_auth_provider(serve_options.auth)
-    if auth is None and not insecure and not _is_loopback(serve_options.host):
+    if auth is None and not insecure and not is_loopback(serve_options.host):
         raise OptionsError(
             f"serve.host: {serve_options.host} can be reached from elsewhere, and nobody would have to sign in",
             hint="Configure serve.auth, listen on 127.0.0.1, or say --insecure.",
@@ -185,15 +186,6 @@ def draining_at_sigterm(options: GatewayOptions) -> GatewayOptions:
     if "onSigterm" not in shutdown:
         plugin["shutdown"] = {"on_sigterm": True, **shutdown}
     return options.model_copy(update={"codecall": plugin})
-
-
-def _is_loopback(host: str) -> bool:
-    """Whether only this machine reaches that address."""
-    import ipaddress
-
-    with contextlib.suppress(ValueError):
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    return host.lower() == "localhost"
 
 
 @contextmanager

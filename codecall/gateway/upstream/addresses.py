@@ -1,10 +1,12 @@
 """Which addresses a stranger may have the gateway send requests to: a server that says where its sign-in is, or a
-document from the web that says where its API is. Behind the gateway may be a network that they cannot reach."""
+document from the web that says where its API is. Behind the gateway may be a network that they cannot reach. And which
+URLs a server may send a person to."""
 
 from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import socket
 from collections.abc import Collection
 from typing import Any, Final
@@ -12,10 +14,23 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from codecall.redaction.questions import HiddenTextError, visible
+
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _ODD_NETWORKS: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96")))
 """Networks for translation to IPv4 that Python takes for global, at least in some versions: what is behind an address
 of theirs is up to who runs the network."""
+
+
+_URL: Final = re.compile(r"[\w.~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
+"""The characters of URLs (RFC 3986): none is hidden, looks like another, or changes the direction of others."""
+
+_LABEL: Final = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
+_NETLOC: Final = re.compile(
+    rf"(?:\[[0-9a-f:.]+\]|(?:{_LABEL}\.)*(?![0-9]+\b|0x){_LABEL}\.?|[0-9.]+)(?::[0-9]*)?", re.I | re.A
+)
+"""A host of labels of the DNS, or an address, and a port. A browser decodes `%40` and the like in a host, so that
+another one is shown than is visited."""
 
 
 class PrivateAddressError(httpx2.ConnectError):
@@ -64,6 +79,46 @@ def guard_connection(request: httpx2.Request, known_hosts: Collection[str], refu
                 raise PrivateAddressError(refusal)
 
     request.extensions["trace"] = check
+
+
+def check_url(url: str) -> None:
+    """Refuse a URL that a person would not see as what it is, or that leads elsewhere than to a page.
+
+    Raises:
+        HiddenTextError: it is such a URL.
+    """
+    if not _URL.fullmatch(url):
+        raise _url_error(url, "has hidden characters, or others that are none of URLs")
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port  # a port that is none raises only when it is read
+    except ValueError:
+        raise _url_error(url, "cannot be read") from None
+    if not host or not (parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))):
+        raise _url_error(url, "is not of https (or, on this machine, of http)")
+    if "@" in parts.netloc:
+        raise _url_error(url, "has a user's name before its host")
+    if not _NETLOC.fullmatch(parts.netloc) or (re.fullmatch(r"[0-9.]+|.*:.*", host) and not _is_address(host)):
+        raise _url_error(url, "has a host that is neither a name nor an address")
+
+
+def _url_error(url: str, reason: str) -> HiddenTextError:
+    return HiddenTextError(f"its URL {visible(url[:80])!r} {reason}")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return False
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches that host."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _is_known(host: str, known_hosts: Collection[str]) -> bool:

@@ -28,9 +28,10 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.errors import InputRequiredError
+from codecall.gateway.upstream.addresses import check_url
 from codecall.gateway.upstream.errors import is_modern
 from codecall.identity import client_key
-from codecall.redaction.questions import HiddenTextError, check_size, check_url, quoted, visible_form
+from codecall.redaction.questions import HiddenTextError, check_size, quoted, visible_form
 from codecall.sandbox.interfaces import ASK_CLIENT
 
 T = TypeVar("T")

@@ -13,8 +13,7 @@ from typing import Final, NamedTuple, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from codecall.concurrency import poll_until
-from codecall.envelopes import MAX_STORED_INPUT_CHARS, CallRecord
+from codecall.envelopes import MAX_STORED_INPUT_CHARS, CallRecord, wait_for_calls
 from codecall.errors import (
     ApprovalRequiredError,
     CodeCallError,
@@ -296,8 +295,7 @@ class ConcurrentCalls:
                 if isinstance(error, ApprovalRequiredError):
                     # What has been allowed takes effect, and must be in the record that the run goes on from.
                     self._queue.clear()
-                    made = [self._records[number] for number in self._running]
-                    await poll_until(lambda: not any(call.is_under_way for call in made))
+                    await wait_for_calls(self._records[number] for number in self._running)
             # What the script no longer waits for is not worth finishing.
             group.cancel_scope.cancel()
         if last is None:
