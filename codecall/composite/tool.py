@@ -37,7 +37,7 @@ from codecall.errors import CodeCallError, LimitExceeded
 from codecall.errors.hints import add_default_hint
 from codecall.fastmcp_errors import client_message, log_unexpected
 from codecall.meta_tools.base import Runtime
-from codecall.meta_tools.requests import ExecuteRequest, RunLimits
+from codecall.meta_tools.run_request import ExecuteRequest, RunLimits
 from codecall.meta_tools.runs import StartedRun, max_value_bytes, run_observed
 from codecall.redaction.clean import ThreadedCleaner
 from codecall.resume.refusal import ResumeError

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from codecall.approvals.service import ApprovalService
     from codecall.audit.recorder import Audit
-    from codecall.resume.stopped import StoppedRuns
+    from codecall.resume.stopped_runs import StoppedRuns
 
 _mounts_ask: Final[ContextVar[tuple[Context, bool] | None]] = ContextVar("codecall_mounts_ask", default=None)
 """Whether something that is mounted on the server of this request may ask, which is looked up once a request."""
 
 
 class PluginApprovals:
-    """Asks persons in the runs of one plugin: an `ApprovalSource`. What that takes is loaded once something may ask by
+    """Asks persons in the runs of one plugin. What that takes is loaded once something may ask by
     the plugin's own options, or by those of what is mounted on its server.
 
     Args:
@@ -48,9 +48,9 @@ class PluginApprovals:
         self.prepare(options)
 
     def stopped_runs(self) -> StoppedRuns:
-        """See `ApprovalSource`."""
+        """The runs that have ended because a call waits for the operator."""
         if self._stopped_runs is None:
-            from codecall.resume.stopped import StoppedRuns  # most servers leave no calls to an operator
+            from codecall.resume.stopped_runs import StoppedRuns  # most servers leave no calls to an operator
 
             self._stopped_runs = StoppedRuns()
         return self._stopped_runs
@@ -63,11 +63,12 @@ class PluginApprovals:
             self.asks = True
 
     def service(self) -> ApprovalService | None:
-        """See `ApprovalSource`."""
+        """What the plugin's own options need; None where they ask for nothing."""
         return self._service if self.asks else None
 
     def relay(self, context: Context) -> ApprovalService | None:
-        """See `ApprovalSource`."""
+        """What passes on questions that are asked in the middle of a request, by its server or by what is mounted on
+        it; None where nothing asks."""
         if self.asks:
             return self._service
         known = _mounts_ask.get()

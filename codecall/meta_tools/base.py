@@ -8,7 +8,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 
 from fastmcp.exceptions import ToolError, ValidationError
 from fastmcp.server.context import Context
@@ -38,7 +38,7 @@ from codecall.telemetry.spans import Operation, Telemetry
 
 if TYPE_CHECKING:
     from codecall.approvals.service import ApprovalService
-    from codecall.resume.stopped import StoppedRuns
+    from codecall.meta_tools.approval_source import PluginApprovals
 
 JsonObject = dict[str, Any]
 
@@ -49,22 +49,6 @@ UNION_TAGS = frozenset({"text", "list"})
 """Tags of discriminated unions in argument models; they are no part of a field's path."""
 
 _CANONICAL: Final = re.compile(r"\bcodecall:(?=(?:search|describe|invoke|execute)\b)")
-
-
-class ApprovalSource(Protocol):
-    """Gives what asks persons in the runs of one plugin."""
-
-    def stopped_runs(self) -> StoppedRuns:
-        """The runs that have ended because a call waits for the operator."""
-        ...
-
-    def service(self) -> ApprovalService | None:
-        """What the plugin's own options need; None where they ask for nothing."""
-        ...
-
-    def relay(self, context: Context) -> ApprovalService | None:
-        """What passes on questions that its server, or what is mounted on it, asks; None where nothing asks."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +69,7 @@ class Runtime:
     """Learns output schemas from results; None where nothing does. Only the functions below use it."""
     results: ResultService | None = None
     """Keeps results that are too large for an answer; None where nothing does."""
-    asking: ApprovalSource | None = None
+    asking: PluginApprovals | None = None
 
     @property
     def approvals(self) -> ApprovalService | None:
@@ -93,7 +77,7 @@ class Runtime:
         return self.asking.service() if self.asking is not None else None
 
     def relay(self, context: Context) -> ApprovalService | None:
-        """Passes on what is asked in the middle of a request; None where nothing asks. See `ApprovalSource.relay`."""
+        """Passes on what is asked in the middle of a request; None where nothing asks. See `PluginApprovals.relay`."""
         return self.asking.relay(context) if self.asking is not None else None
 
     @property
@@ -214,7 +198,8 @@ def with_warnings(result: ToolResult, warnings: Sequence[str]) -> ToolResult:
     body = result.structured_content
     if body is None:
         if result.content and isinstance(first := result.content[0], TextContent):
-            first.text = "\n".join([first.text, *(f"# {warning}" for warning in warnings)])
+            text = "\n".join([first.text, *(f"# {warning}" for warning in warnings)])
+            result.content[0] = TextContent(type="text", text=text)
         return result
     body = {**body, "warnings": [*warnings, *body.get("warnings", ())]}
     return tool_result(body, blocks=result.content[1:], is_error=result.is_error)

@@ -28,7 +28,7 @@ from codecall.meta_tools.base import (
     tool_result,
 )
 from codecall.meta_tools.descriptions import describe_execute
-from codecall.meta_tools.requests import ExecuteRequest
+from codecall.meta_tools.run_request import ExecuteRequest
 from codecall.meta_tools.runs import run_script
 from codecall.meta_tools.starlark.terms import script_preset, terms_for
 from codecall.options import PluginOptions, StarlarkOptions

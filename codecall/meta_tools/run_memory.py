@@ -5,39 +5,45 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from fastmcp.server.context import Context
-
 from codecall.calls.broker import Broker
 from codecall.jsonio.decode import canonical_digest_async
-from codecall.meta_tools.requests import RunInfo, RunLimits
-from codecall.options import PluginOptions
+from codecall.meta_tools.run_request import RunInfo, RunLimits
+from codecall.options import PluginOptions, ResumeOptions
 from codecall.resume.refusal import ResumeError
+from codecall.resume.replay import RunMemory
 
 if TYPE_CHECKING:
-    from codecall.approvals.gate.gate import CallGate
     from codecall.approvals.handover import EarlierAnswers
-    from codecall.meta_tools.base import Runtime
-    from codecall.resume.replay import RunMemory
-    from codecall.resume.stopped import StoppableRun
+    from codecall.resume.stopped_runs import StoppableRun, StoppedRuns
 
 
 async def create_memory(
+    resume: ResumeOptions,
     options: PluginOptions,
-    context: Context,
     info: RunInfo,
     broker: Broker,
     limits: RunLimits,
     *,
+    is_task: bool,
     stoppable: StoppableRun | None,
     earlier: EarlierAnswers | None,
-) -> RunMemory | None:
-    """Create the memory of the run's calls; it holds those of the run that is resumed, or that another instance began
-    and left with `earlier`."""
-    resume = options.resume if stoppable is None else stoppable.options
-    if resume is None or info.request.dry_run:
-        return None
-    from codecall.resume.replay import RunMemory  # few servers keep runs
+) -> RunMemory:
+    """Create the memory of a run's calls; it holds those of the run that is resumed, or that another instance began and
+    left with `earlier`.
 
+    Args:
+        resume: How calls are recorded.
+        options: The options of the plugin.
+        info: The run.
+        broker: Makes its calls.
+        limits: Its times.
+        is_task: Whether it is a background task, which starts again where its server was killed.
+        stoppable: Resumes the run that the same request has made before, where there is one.
+        earlier: What another instance has kept of the run.
+
+    Raises:
+        ResumeError: the run to resume cannot be.
+    """
     lasts_s = limits.max_duration_ms / 1000
     if (asking := options.approvals) is not None:
         # Its time stands still while a person is asked.
@@ -54,7 +60,7 @@ async def create_memory(
         await memory.resume(earlier.run.run_id, already_ended=True, expects=earlier.expects, at_least=earlier.run.calls)
         return memory
     # A task whose server was killed starts again under the same id; what it had resumed itself is in its own record.
-    restarted = context.task_id is not None and await memory.resume(info.run_id, already_ended=True)
+    restarted = is_task and await memory.resume(info.run_id, already_ended=True)
     previous = info.request.resume_from
     if stoppable is not None:
         stoppable.memory, previous = memory, previous or stoppable.previous
@@ -68,12 +74,15 @@ async def create_memory(
     return memory
 
 
-async def stoppable_run(runtime: Runtime, info: RunInfo, gate: CallGate | None) -> StoppableRun | None:
-    """What records the run so that it can be gone on with when the operator has allowed a call; None where no call
-    waits for them."""
+async def begin_stoppable(stopped: StoppedRuns, info: RunInfo, resume: ResumeOptions | None) -> StoppableRun:
+    """Begin a run that stops where a call waits for the operator.
+
+    Args:
+        stopped: The runs of the plugin that have stopped.
+        info: The run.
+        resume: The option `resume`.
+    """
     request = info.request
-    if runtime.asking is None or gate is None or not gate.questions.leaves_to_operator or request.dry_run:
-        return None
     parts = [info.caller, request.tool, request.language, request.script, request.context, request.allowed_tools]
     digest = await canonical_digest_async(json.dumps(parts))
-    return await runtime.asking.stopped_runs().begin(digest, info.caller, info.run_id, runtime.options.resume)
+    return await stopped.begin(digest, info.caller, info.run_id, resume)

@@ -23,7 +23,7 @@ from codecall.catalog.view import CatalogView
 from codecall.envelopes import ExecutionResult
 from codecall.identity import client_key
 from codecall.meta_tools.base import Runtime, observed_output_schema, result_observer
-from codecall.meta_tools.requests import ExecuteRequest, RunInfo, RunLimits
+from codecall.meta_tools.run_request import ExecuteRequest, RunInfo, RunLimits
 from codecall.options import PluginOptions
 from codecall.presets import PRESET_NAMES, Preset
 from codecall.results.languages import JAVASCRIPT, STARLARK, ReadingSyntax
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from codecall.approvals.gate.gate import CallGate
     from codecall.extraction.extractor import RunExtractor
     from codecall.resume.replay import RunMemory
-    from codecall.resume.stopped import StoppableRun
+    from codecall.resume.stopped_runs import StoppableRun
 
 
 _MIB = 1024 * 1024
@@ -181,20 +181,27 @@ async def run_observed(
     if (span := current_request()) is not None:
         # First: what the others do for a call belongs to its span.
         observers.insert(0, _telemetry_observer(span, broker, options, info))
-    earlier = gate.earlier if gate is not None else None
     stoppable: StoppableRun | None = None
-    if gate is not None and gate.questions.leaves_to_operator:
-        from codecall.meta_tools.run_memory import stoppable_run  # most servers leave no calls to an operator
+    if runtime.asking is not None and gate is not None and gate.questions.leaves_to_operator and not request.dry_run:
+        from codecall.meta_tools.run_memory import begin_stoppable  # most servers leave no calls to an operator
 
-        stoppable = await stoppable_run(runtime, info, gate)
+        stoppable = await begin_stoppable(runtime.asking.stopped_runs(), info, options.resume)
+    resume = options.resume if stoppable is None else stoppable.options
     with stoppable or nullcontext():
         try:
             memory: RunMemory | None = None
-            if stoppable is not None or options.resume is not None:
+            if resume is not None and not request.dry_run:
                 from codecall.meta_tools.run_memory import create_memory  # few servers keep runs
 
                 memory = await create_memory(
-                    options, context, info, broker, limits, stoppable=stoppable, earlier=earlier
+                    resume,
+                    options,
+                    info,
+                    broker,
+                    limits,
+                    is_task=context.task_id is not None,
+                    stoppable=stoppable,
+                    earlier=gate.earlier if gate is not None else None,
                 )
         except ResumeError as refused:
             if runtime.audit.enabled:
@@ -230,7 +237,7 @@ async def run_observed(
             watched = options.shutdown.end_abandoned and not (gate is not None and gate.outlives_request)
             result = await (run_while_connected(context, observed) if watched else observed)
         if stoppable is not None:
-            result = stoppable.ended(result)
+            result = stoppable.with_result(result)
     return _with_blocks(result, broker)
 
 

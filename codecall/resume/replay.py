@@ -275,7 +275,7 @@ class RunMemory:
         return replace(result, resumed_from=self._resumed_from, warnings=warnings)
 
     def release(self) -> None:
-        """Count what is stored of the run no more: it has been dropped."""
+        """Give back what the run has reserved: its record has been deleted."""
         self._limits.stored.shrink(self._reservation, 0)
 
     def _check_loaded_records(self) -> None:

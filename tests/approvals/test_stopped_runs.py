@@ -16,7 +16,7 @@ from key_value.aio.stores.memory import MemoryStore
 from mcp_types import ToolAnnotations
 
 from codecall.approvals.folder import ApprovalFolder
-from codecall.resume import stopped
+from codecall.resume import stopped_runs
 from tests.approvals.conftest import Answer, Office, run
 
 pytestmark = pytest.mark.anyio
@@ -189,7 +189,7 @@ def warns(answer: Answer) -> bool:
 
 async def test_no_caller_takes_the_room_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Who sends more than they may loses their own, and is told."""
-    monkeypatch.setattr(stopped, "MAX_RUNS_OF_CALLER", 3)
+    monkeypatch.setattr(stopped_runs, "MAX_RUNS_OF_CALLER", 3)
     async with office(tmp_path) as (served, folder, client), served.client() as other:
         script = await stop(client, folder)
         theirs = [await stop(other, folder, number=number) for number in range(1, 6)]
@@ -206,7 +206,7 @@ async def test_no_caller_takes_the_room_of_others(tmp_path: Path, monkeypatch: p
 async def test_the_caller_with_the_most_loses_the_oldest(
     tmp_path: Path, limit: str, value: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(stopped, limit, value)
+    monkeypatch.setattr(stopped_runs, limit, value)
     async with office(tmp_path) as (served, folder, client), served.client() as other:
         script = await stop(client, folder)
         theirs = [await stop(other, folder, number=number) for number in (1, 2)]
@@ -220,7 +220,7 @@ async def test_what_is_under_way_is_bounded_and_costs_nobody_their_record(
 ):
     async with office(tmp_path) as (_, folder, client):
         script = await stop(client, folder)
-        monkeypatch.setattr(stopped, "MAX_RUNNING_CHARS", 0)
+        monkeypatch.setattr(stopped_runs, "MAX_RUNNING_CHARS", 0)
         unrecorded = await run(client, TWO)
         assert error_of(unrecorded) == "APPROVAL_REQUIRED"
         assert [warning for warning in unrecorded["warnings"] if "makes calls again" in warning]
@@ -230,19 +230,19 @@ async def test_what_is_under_way_is_bounded_and_costs_nobody_their_record(
 
 async def test_a_record_ends_and_is_not_renewed_by_asking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     now = 0.0
-    monkeypatch.setattr(stopped, "monotonic", lambda: now)
+    monkeypatch.setattr(stopped_runs, "monotonic", lambda: now)
     async with office(tmp_path) as (served, folder, client):
         assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
-        now = stopped.TTL_S - 1
+        now = stopped_runs.TTL_S - 1
         assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
         assert served.done == ["read 1"]
-        now = stopped.TTL_S + 1
+        now = stopped_runs.TTL_S + 1
         assert warns(await run(client, TWO))
         assert served.done == ["read 1", "read 1"]
         folder.allow("ann")
         assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"
         # What has been made since counts from then.
-        now = 2 * stopped.TTL_S
+        now = 2 * stopped_runs.TTL_S
         folder.allow("ben")
         assert (await run(client, TWO))["result"] == "letter 1"
         assert served.done == ["read 1", "read 1", "send ann", "send ben"]
@@ -345,7 +345,7 @@ async def test_what_is_made_again_is_said_even_after_a_request_that_was_given_up
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     now = 0.0
-    monkeypatch.setattr(stopped, "monotonic", lambda: now)
+    monkeypatch.setattr(stopped_runs, "monotonic", lambda: now)
     async with office(tmp_path) as (served, folder, client):
         script = "await read({}); await hold({}); return send({to: 'ann'})"
         began, end = anyio.Event(), anyio.Event()
@@ -360,7 +360,7 @@ async def test_what_is_made_again_is_said_even_after_a_request_that_was_given_up
         served.server.tool(hold, annotations=ToolAnnotations(read_only_hint=True))
         assert error_of(await run(client, script)) == "APPROVAL_REQUIRED"
         folder.allow()
-        now = stopped.TTL_S + 1
+        now = stopped_runs.TTL_S + 1
         began, end = anyio.Event(), anyio.Event()
         async with anyio.create_task_group() as group:
             group.start_soon(run, client, script)

@@ -22,7 +22,7 @@ from codecall.envelopes import ExecutionResult
 from codecall.errors import OptionsError
 from codecall.meta_tools.base import Runtime
 from codecall.meta_tools.execute import checked_context
-from codecall.meta_tools.requests import ExecuteRequest
+from codecall.meta_tools.run_request import ExecuteRequest
 from codecall.meta_tools.runs import StartedRun, run_observed, start_script
 from codecall.meta_tools.starlark.script import ScriptBroker
 from codecall.meta_tools.starlark.terms import script_preset, terms_for

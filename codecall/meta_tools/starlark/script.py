@@ -20,7 +20,7 @@ from codecall.globs import display_name
 from codecall.meta_tools.base import Arguments, JsonObject, MetaTool, Runtime, parse_arguments, tool_result
 from codecall.meta_tools.descriptions import describe_extract, describe_large_result
 from codecall.meta_tools.execute import checked_context
-from codecall.meta_tools.requests import ExecuteRequest
+from codecall.meta_tools.run_request import ExecuteRequest
 from codecall.meta_tools.runs import run_script
 from codecall.meta_tools.starlark.auto_execution import ScriptBroker
 from codecall.meta_tools.starlark.lookup import MAX_LISTED

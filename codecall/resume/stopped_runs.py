@@ -1,8 +1,8 @@
-"""Runs that end because a call waits in the operator's folder. The client that sends the same request again, once the
-operator has allowed the call, goes on from the record of that run: no completed call is made again.
+"""Runs that end because a call waits in the operator's folder. When the client sends the same request again, once the
+operator has allowed the call, the run is resumed from its record: no completed call is made again.
 
-Where the plugin's options keep no records (`resume`), these are in the memory of this process. A record that has to
-make room leaves a note, so that the request says what it makes again.
+Where the plugin's options keep no records (`resume`), these are in the memory of this process. Of a record that is
+evicted the request is remembered, so that its next answer says what was made again.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from codecall.resume.replay import RunMemory
 
 TTL_S: Final = 3_600
-"""Seconds for which a run can be gone on with: as long as a decision of the operator counts."""
+"""Seconds for which a run can be resumed: as long as a decision of the operator counts."""
 
 MAX_RUNS: Final = 1_000
-"""Runs that can be gone on with at the same time; for one more the caller with the most loses the oldest."""
+"""Runs that can be resumed at the same time; for one more, the oldest of the caller with the most is evicted."""
 
 MAX_RUNS_OF_CALLER: Final = 100
 """The same for one caller, so that none takes the room of others: as many as calls of theirs may wait."""
@@ -40,8 +40,8 @@ MAX_CALLER_CHARS: Final = 16 * 1024 * 1024
 """Characters of all records of one caller."""
 
 MAX_CHARS: Final = 64 * 1024 * 1024
-"""Characters of the records of all runs that can be gone on with; beyond it the caller with the most loses the
-oldest."""
+"""Characters of the records of all runs that can be resumed; beyond it, the oldest of the caller with the most is
+evicted."""
 
 MAX_RUNNING_CHARS: Final = 256 * 1024 * 1024
 """Characters of all records in memory, those of runs under way included, which are recorded no further beyond it."""
@@ -55,8 +55,8 @@ MAX_NAMES: Final = 10
 MAX_WAITING: Final = 20
 """Runs of one request that wait for another one; more do not wait."""
 
-MAX_LOST: Final = 10_000
-"""Requests of which it is known that their record had to make room."""
+MAX_EVICTED: Final = 10_000
+"""Requests that are remembered whose records have been evicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +65,24 @@ class _StoppedRun:
     caller: str
     completed: int
     """How many of its calls have completed."""
-    ends: float
-    """When it can no more be gone on with, by `time.monotonic`."""
-    drop: Callable[[], None]
+    expires: float
+    """When it can no longer be resumed, by `time.monotonic`."""
+    discard: Callable[[], None]
     chars: int
     """Characters of its record in memory."""
 
 
 class StoppedRuns:
-    """The runs of one plugin that can be gone on with by the same request."""
+    """The runs of one plugin that the same request resumes."""
 
     def __init__(self) -> None:
         self._records = _MemoryRecords()
         self._runs: OrderedDict[str, _StoppedRun] = OrderedDict()
         """By a digest of the request, the oldest first."""
-        self._lost: OrderedDict[str, None] = OrderedDict()
-        self._under_way: dict[str, list[StoppableRun]] = {}
-        """By request."""
+        self._evicted: OrderedDict[str, None] = OrderedDict()
+        """The requests whose records have been evicted."""
+        self._active: dict[str, list[StoppableRun]] = {}
+        """The runs under way, by request."""
         self._waiting = Counter[str]()
         """How many runs of a request wait for another one."""
         self._options = ResumeOptions(
@@ -89,8 +90,8 @@ class StoppedRuns:
         )
 
     async def begin(self, request: str, caller: str, run_id: str, options: ResumeOptions | None) -> StoppableRun:
-        """Begin a run, which goes on from the record of the one that the same request has made before. If one that goes
-        on is under way, wait for it: its client may have given up, and its calls are not in the record yet.
+        """Begin a run, which resumes the one that the same request has made before. While another one resumes that,
+        wait for it: its client may have given up, and its calls are not in the record yet.
 
         Args:
             request: A digest of all that the run depends on, its caller included.
@@ -101,69 +102,69 @@ class StoppedRuns:
         if self._waiting[request] < MAX_WAITING:
             self._waiting[request] += 1
             try:
-                while (other := self._going_on(request)) is not None:
-                    await other.has_ended.wait()
+                while (other := self._resuming(request)) is not None:
+                    await other.finished.wait()
             finally:
                 self._waiting[request] -= 1
                 if not self._waiting[request]:
                     del self._waiting[request]
         now = monotonic()
-        for expired in [other for other, run in self._runs.items() if run.ends <= now]:
-            self._lose(expired)
+        for expired in [other for other, run in self._runs.items() if run.expires <= now]:
+            self._evict(expired)
         run = StoppableRun(self, request, caller, run_id, options or self._options, self._runs.get(request))
-        run.is_repeated = request in self._lost
-        self._under_way.setdefault(request, []).append(run)
+        run.is_repeated = request in self._evicted
+        self._active.setdefault(request, []).append(run)
         return run
 
-    def _going_on(self, request: str) -> StoppableRun | None:
-        return next((run for run in self._under_way.get(request, ()) if run.previous is not None), None)
+    def _resuming(self, request: str) -> StoppableRun | None:
+        """A run under way that resumes one of this request."""
+        return next((run for run in self._active.get(request, ()) if run.previous is not None), None)
 
-    def end(self, run: StoppableRun, *, completed: int | None) -> None:
-        """A run has ended.
+    def finish(self, run: StoppableRun, *, completed: int | None) -> None:
+        """Keep a run that has ended, or discard its record.
 
         Args:
             run: The run.
-            completed: How many of its calls have completed, if it can be gone on with; None: it cannot.
+            completed: How many of its calls have completed, if it can be resumed; None: it cannot.
         """
-        run.has_ended.set()
-        others = self._under_way[run.request]
-        others.remove(run)
-        if not others:
-            del self._under_way[run.request]
-        kept = self._runs.get(run.request)
-        if completed is None or (kept is not None and kept.run_id != run.previous and kept.completed > completed):
-            self._drop(run)
+        run.finished.set()
+        active = self._active[run.request]
+        active.remove(run)
+        if not active:
+            del self._active[run.request]
+        other = self._runs.get(run.request)
+        if completed is None or (other is not None and other.run_id != run.previous and other.completed > completed):
+            self._discard(run)
             return
-        self.forget(run.request)
+        self._forget(run.request)
         chars = self._records.chars_of(run.run_id)
         self._runs[run.request] = _StoppedRun(
-            run.run_id, run.caller, completed, run.ends, lambda: self._drop(run), chars
+            run.run_id, run.caller, completed, run.expires, lambda: self._discard(run), chars
         )
-        while victim := self._over_limit(run.caller):
-            self._lose(next(request for request, kept in self._runs.items() if kept.caller == victim))
+        while caller := self._crowding_caller(run.caller):
+            self._evict(next(request for request, stopped in self._runs.items() if stopped.caller == caller))
 
-    def forget(self, request: str) -> None:
-        """Let this request go on with no run."""
-        if (run := self._runs.pop(request, None)) is not None:
-            run.drop()
-
-    def give_up(self, run: StoppableRun) -> None:
-        """The run that this one went on with can no more be gone on with, and neither can this one."""
-        if (kept := self._runs.get(run.request)) is not None and kept.run_id == run.previous:
-            self._lose(run.request)
+    def abandon(self, run: StoppableRun) -> None:
+        """Evict the run that this one resumed: it has failed, and its own record is incomplete."""
+        if (stopped := self._runs.get(run.request)) is not None and stopped.run_id == run.previous:
+            self._evict(run.request)
 
     def answer(self, run: StoppableRun) -> None:
-        """The request has been answered: no run of it can be gone on with."""
-        self.forget(run.request)
-        for other in self._under_way[run.request]:
+        """Let no run of this request be resumed: it has been answered."""
+        self._forget(run.request)
+        for other in self._active[run.request]:
             other.is_answered = True
 
-    def repeated(self, request: str) -> None:
-        """The client is told what this request has made again."""
-        self._lost.pop(request, None)
+    def acknowledge(self, request: str) -> None:
+        """Remember no longer that the record of a request was evicted: its client has been told."""
+        self._evicted.pop(request, None)
 
-    def _over_limit(self, caller: str) -> str:
-        """The caller who loses a run; empty where there is room."""
+    def _forget(self, request: str) -> None:
+        if (run := self._runs.pop(request, None)) is not None:
+            run.discard()
+
+    def _crowding_caller(self, caller: str) -> str:
+        """The caller whose oldest run has to make room for one of `caller`; empty where there is room."""
         runs, chars = Counter[str](), Counter[str]()
         for run in self._runs.values():
             runs[run.caller] += 1
@@ -173,17 +174,17 @@ class StoppedRuns:
         crowded = runs if runs.total() > MAX_RUNS else chars if chars.total() > MAX_CHARS else None
         return crowded.most_common(1)[0][0] if crowded else ""
 
-    def _lose(self, request: str) -> None:
+    def _evict(self, request: str) -> None:
         if self._runs[request].completed:
-            self._lost[request] = None
-        self.forget(request)
-        while len(self._lost) > MAX_LOST:
-            self._lost.popitem(last=False)
+            self._evicted[request] = None
+        self._forget(request)
+        while len(self._evicted) > MAX_EVICTED:
+            self._evicted.popitem(last=False)
 
-    def _drop(self, run: StoppableRun) -> None:
-        """Forget the calls of a run, if they are in memory."""
+    def _discard(self, run: StoppableRun) -> None:
+        """Delete the record of a run, if it is in memory."""
         if run.options is self._options:
-            self._records.drop(run.run_id)
+            self._records.delete(run.run_id)
             if run.memory is not None:
                 run.memory.release()
 
@@ -191,7 +192,7 @@ class StoppedRuns:
 @dataclass(slots=True, eq=False)
 class StoppableRun:
     """One run whose calls are recorded, and whose record stays if a call of it waits for the operator. A context
-    manager: what it is not told to keep is dropped at the end."""
+    manager: a run without a result that can be resumed is discarded at its end."""
 
     _runs: StoppedRuns
     request: str
@@ -204,25 +205,25 @@ class StoppableRun:
     memory: RunMemory | None = None
     """The record of its calls."""
     is_repeated: bool = False
-    """An earlier run of this request is forgotten, whose calls are made again."""
+    """The record of an earlier run of this request was evicted: its calls are made again."""
     is_answered: bool = False
     """Another run of the same request has ended well meanwhile."""
-    has_ended: anyio.Event = field(default_factory=anyio.Event, init=False)
-    ends: float = field(default=0.0, init=False)
-    """When it can no more be gone on with."""
+    finished: anyio.Event = field(default_factory=anyio.Event, init=False)
+    """Set when it has ended, and its record is kept or discarded."""
+    expires: float = field(default=0.0, init=False)
+    """See `_StoppedRun.expires`."""
     _completed: int | None = field(default=None, init=False)
 
     @property
     def previous(self) -> str | None:
-        """The id of the run that it goes on with; None: it begins anew."""
+        """The id of the run that it resumes; None: it begins anew."""
         return None if self._earlier is None else self._earlier.run_id
 
-    def ended(self, result: ExecutionResult) -> ExecutionResult:
-        """The run has ended so. It can be gone on with if a call waits, or if it has itself gone on with one that
-        waited: what was allowed there is not asked for again.
+    def with_result(self, result: ExecutionResult) -> ExecutionResult:
+        """Take the result of the run, and give it with a warning of completed calls that are made again.
 
-        Returns:
-            The result, with a warning of completed calls that are made again.
+        The run can be resumed if a call waits, or if it has itself resumed one whose call waited: what was allowed
+        there is not asked for again.
         """
         waits = isinstance(result.error, ApprovalRequiredError)
         is_stored = self.memory is not None and self.memory.is_stored
@@ -233,10 +234,10 @@ class StoppableRun:
             self._completed = len(completed)
             # Values do not live on by being asked for again.
             is_newer = self._earlier is None or any(not call.reused for call in completed)
-            self.ends = monotonic() + TTL_S if is_newer or self._earlier is None else self._earlier.ends
+            self.expires = monotonic() + TTL_S if is_newer or self._earlier is None else self._earlier.expires
         warnings: list[str] = []
         if self.is_repeated:
-            self._runs.repeated(self.request)
+            self._runs.acknowledge(self.request)
             warnings.append(
                 "An earlier run of this request stopped for the operator, and its record is gone: calls that had "
                 "completed there were made again"
@@ -251,15 +252,15 @@ class StoppableRun:
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is not None and self._earlier is not None and self.memory is not None and self.memory.is_stored:
-            # Given up while it went on: its record has what the earlier one has, and what has completed since.
-            self._completed, self.ends = self._earlier.completed, self._earlier.ends
+            # Cancelled while it resumed: its record has what the earlier one has, and what has completed since.
+            self._completed, self.expires = self._earlier.completed, self._earlier.expires
         elif kind is None and self._completed is None:
-            self._runs.give_up(self)
-        self._runs.end(self, completed=None if self.is_answered else self._completed)
+            self._runs.abandon(self)
+        self._runs.finish(self, completed=None if self.is_answered else self._completed)
 
 
 class _MemoryRecords(LocalStore):
-    """A key-value store of `RunStore` in memory, whose entries are dropped run by run."""
+    """A key-value store of `RunStore` in memory, whose entries are deleted run by run."""
 
     def __init__(self) -> None:
         self._runs: dict[str, dict[str, Mapping[str, Any]]] = {}
@@ -297,8 +298,8 @@ class _MemoryRecords(LocalStore):
         """Characters of the record of a run."""
         return self._chars.get(run_id, 0)
 
-    def drop(self, run_id: str) -> None:
-        """Drop the entries of a run."""
+    def delete(self, run_id: str) -> None:
+        """Delete the entries of a run."""
         self._runs.pop(run_id, None)
         self._total -= self._chars.pop(run_id, 0)
 
