@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from codecall.sandbox.agentscript.analysis.calls import outline_script
-from codecall.sandbox.agentscript.analysis.lookups import lookup_sites
+from codecall.sandbox.agentscript.analysis.lookups import LOOKUP, lookup_sites
 from codecall.sandbox.agentscript.analysis.reachability import sole_function
 from codecall.sandbox.agentscript.checked import (
     CheckedScript,
@@ -166,7 +166,7 @@ def validate_javascript(
             tuple(walk.async_callbacks),
             frozenset(islice((name for name in walk.reads if name not in _BUILT_IN), MAX_READS)),
             frozenset(walk.writes),
-            lookup_sites(script, statements) if "[" in script or ".get" in script else (),
+            lookup_sites(statements) if LOOKUP.search(script) is not None else (),
         ),
         tuple(IntegerSite(node.range[1] - PREFIX_LENGTH, node.raw.replace("_", "")) for node in walk.integers),
     )

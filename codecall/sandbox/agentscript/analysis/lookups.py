@@ -27,7 +27,8 @@ _MAX_AROUND: Final = 8
 _MAX_PARTS: Final = 8
 """Parts of one expression that are followed."""
 
-_LOOKUP: Final = re.compile(r"[\w$)\]](?:\?\.)?\[\s*[A-Za-z_$`(]|\.\s*get\s*\(")
+LOOKUP: Final = re.compile(r"[\w$)\]](?:\?\.)?\[\s*[A-Za-z_$`(]|\.\s*get\s*\(")
+"""What a script without such lookups does not have."""
 _KEY: Final = '"undefined":'
 _STORES: Final = frozenset({"AssignmentExpression", "UpdateExpression"})
 
@@ -35,10 +36,8 @@ _Part: TypeAlias = tuple[Node, str]
 """An expression that becomes part of a text, or a key; and the trace that `undefined` leaves there."""
 
 
-def lookup_sites(script: str, statements: list[Node]) -> tuple[LookupSite, ...]:
+def lookup_sites(statements: list[Node]) -> tuple[LookupSite, ...]:
     """The lookups of a script that may leave `undefined` in a text, or as a key."""
-    if _LOOKUP.search(script) is None:
-        return ()
     search = _Search()
     holders: list[tuple[str, Node]] = []
     """Variables and functions, with what they are given or return."""

@@ -52,6 +52,13 @@ _AWAIT_IT: Final = "Write `await` in front of a call whose value or failure matt
 SETTLED: Final = "allSettled"
 """The function that wraps each answer, or its failure."""
 
+OBJECT: Final = "[object Object]"
+"""What a text shows of an object."""
+
+_OF_DATES: Final = re.compile(r'"\d{4}-\d\d-\d\d')
+_OF_NUMBERS: Final = re.compile(r'"([\w$-]{1,60})":\s*"-?\d+(?:\.\d+)?"')
+_COMPARES: Final = re.compile(r"[<>]|[!=]==?")
+
 _USES_PROMISE = re.compile(r"\bawait\b|\breturn\b|=")
 """What stands before a call whose promise is awaited or kept."""
 
@@ -130,6 +137,22 @@ class CallHistory:
         wrapped = any(call.wrapped for call in self.last_answers.values())
         is_looked_at = shows_undefined or wrapped or "length" in script or SETTLED in script
         return is_looked_at or any(self.unseen.values())
+
+    def may_mistake(self, script: str, value: str) -> bool:
+        """Whether a script may take a text of its answers for a number or a date, or its value, JSON text, shows an
+        object as a text: a quick look, which most scripts pass."""
+        if OBJECT in value and self.last_answers:
+            return True
+        compares = _COMPARES.search(script) is not None
+        if not compares and "+" not in script:
+            return False
+        for entry in self.last_answers.values():
+            payload = (entry.payload or "")[:LOOKED_AT]
+            if compares and "Date" in script and _OF_DATES.search(payload):
+                return True
+            if any(name in self.reads for name in _OF_NUMBERS.findall(payload)):
+                return True
+        return False
 
     def _drop(self, site: tuple[str, str]) -> None:
         if (call := self.last_answers.pop(site, None)) is not None:

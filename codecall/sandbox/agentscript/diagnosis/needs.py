@@ -12,10 +12,9 @@ from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, retur
 from codecall.sandbox.agentscript.diagnosis.flow.paths import Step
 from codecall.sandbox.agentscript.diagnosis.uses import AnswerUses, is_nothing
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, key_name, member_name
+from codecall.sandbox.agentscript.parser.parse import EQUALITY, FUNCTIONS, key_name, member_name
 
 _NUMERIC: Final = frozenset({"+", "-", "*", "/", "%", "**", "<", ">", "<=", ">="})
-_EQUALITY: Final = frozenset({"===", "!==", "==", "!="})
 _OF_NUMBERS: Final = frozenset({"Number", "parseFloat", "parseInt", "Date"})
 _OF_ITEMS: Final = frozenset({Step.EACH, Step.FLAT, Step.FOUND})
 _MEMBERS: Final = frozenset({"MemberExpression", "ChainExpression"})
@@ -78,7 +77,7 @@ class Needs:
             return parent is not None
         if kind in {"BinaryExpression", "UnaryExpression", "AssignmentExpression"}:
             operator: str = parent.operator
-            is_asked = of_item and operator in _EQUALITY and self._is_asked_for(parent, name)
+            is_asked = of_item and operator in EQUALITY and self._is_asked_for(parent, name)
             return is_asked or operator in _NUMERIC or operator.removesuffix("=") in _NUMERIC
         if kind in {"CallExpression", "NewExpression"}:
             called = self._dataflow.text(parent.callee)
@@ -172,7 +171,7 @@ class Needs:
         parent = self._uses.parent(node)
         if parent is not None and parent.type == "LogicalExpression":
             return getattr(parent.right, "value", None) is True
-        if parent is None or parent.type != "BinaryExpression" or parent.operator not in _EQUALITY:
+        if parent is None or parent.type != "BinaryExpression" or parent.operator not in EQUALITY:
             return False
         return any(
             is_nothing(side) or (side.type == "Literal" and (side.value is False or FLAGS.search(str(side.value))))

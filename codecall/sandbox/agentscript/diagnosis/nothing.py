@@ -11,14 +11,14 @@ from itertools import chain, pairwise
 from typing import Final
 
 from codecall.sandbox.agentscript.analysis.reachability import sole_function
-from codecall.sandbox.agentscript.diagnosis.calls import MAX_WARNED_CALLS, CallHistory, shorten
+from codecall.sandbox.agentscript.diagnosis.calls import MAX_WARNED_CALLS, OBJECT, CallHistory, shorten
 from codecall.sandbox.agentscript.diagnosis.causes import missing_fields
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, with_dataflow
 from codecall.sandbox.agentscript.diagnosis.misread import Declares, MisreadSearch, suspects
 from codecall.sandbox.agentscript.diagnosis.remedies import NOTHING_FOUND, answer_fields, is_certain
 from codecall.sandbox.agentscript.diagnosis.report import NO_VALUE, Ending
-from codecall.sandbox.agentscript.diagnosis.texts import OBJECT, MistakenText, TextSearch, may_mistake
+from codecall.sandbox.agentscript.diagnosis.texts import MistakenText, TextSearch
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.mistakes import COMMENT_WITH_LINES, ESCAPED_LINES, RETURN_AND_LINE
@@ -93,8 +93,6 @@ def mistaken_texts(program: InstrumentedScript, calls: CallHistory, value: str, 
         value: Its value as JSON text.
         room_ms: Milliseconds of its own time that it has left.
     """
-    if not may_mistake(program, calls, value):
-        return []
 
     def find(dataflow: DataFlow | None) -> list[str]:
         if dataflow is None:

@@ -34,7 +34,7 @@ from codecall.sandbox.agentscript.diagnosis.remedies import MAX_KEYS, is_missing
 from codecall.sandbox.agentscript.diagnosis.uses import AnswerUses
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import PREFIX_LENGTH, member_name, span
+from codecall.sandbox.agentscript.parser.parse import EQUALITY, PREFIX_LENGTH, member_name, span
 from codecall.sandbox.agentscript.ruleset import closest_key, closest_name
 
 _MAX_WARNED: Final = 3
@@ -46,7 +46,6 @@ _SHORTEST: Final = 3
 _ALIKE: Final = 0.9
 """How similar another spelling of a name is to it."""
 _DIGITS: Final = re.compile(r"\d")
-_EQUALITY: Final = frozenset({"===", "!==", "==", "!="})
 _ASKS: Final = re.compile(r"Array\.isArray|Boolean|Number\.is[A-Z]\w*|isNaN")
 """Functions by which scripts ask what a value is."""
 
@@ -60,8 +59,6 @@ def warn_of_context(warnings: list[str], program: InstrumentedScript, context: s
         context: `codecallContext` as JSON text; None where the request brought none.
         room_ms: Milliseconds of its own time that it has left.
     """
-    if NAME not in program.script:
-        return warnings
 
     def find(dataflow: DataFlow | None) -> list[str]:
         if dataflow is None:
@@ -271,7 +268,7 @@ class _Search:
                     whole.type == "VariableDeclarator" or getattr(whole, "test", None) is parent
                 )
                 sides = {parent.left.type, parent.right.type}
-                is_asked = is_test and parent.operator in _EQUALITY and "Literal" in sides
+                is_asked = is_test and parent.operator in EQUALITY and "Literal" in sides
                 return is_asked and bool(self._brought) and _closest(name, self._brought) is None
             case _:
                 return False

@@ -14,18 +14,14 @@ from itertools import islice
 from time import monotonic
 from typing import Final, NamedTuple
 
-from codecall.sandbox.agentscript.diagnosis.calls import LOOKED_AT, CallHistory
+from codecall.sandbox.agentscript.diagnosis.calls import OBJECT
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, Observation
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
-from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, member_name
+from codecall.sandbox.agentscript.parser.parse import EQUALITY, FUNCTIONS, member_name
 
 MAX_MISTAKEN: Final = 3
 """Expressions that are warned of in one run."""
-
-OBJECT: Final = "[object Object]"
-"""What a text shows of an object."""
 
 _MAX_LOOKED_AT: Final = 200
 """Comparisons and additions that are looked at."""
@@ -34,13 +30,9 @@ _SHARE_OF_ROOM: Final = 4
 _MAX_DEPTH: Final = 4
 """Variables and operands between a comparison and the date in it."""
 
-_OF_DATES: Final = re.compile(r'"\d{4}-\d\d-\d\d')
-_OF_NUMBERS: Final = re.compile(r'"([\w$-]{1,60})":\s*"-?\d+(?:\.\d+)?"')
-_COMPARES: Final = re.compile(r"[<>]|[!=]==?")
 _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
 _ORDERS: Final = frozenset({"<", ">", "<=", ">="})
-_EQUALITY: Final = frozenset({"===", "==", "!==", "!="})
-_OPERATORS: Final = _ORDERS | _EQUALITY | {"+", "+="}
+_OPERATORS: Final = _ORDERS | EQUALITY | {"+", "+="}
 _DATES: Final = frozenset({"Date", "Date.parse", "Date.now", "Date.UTC"})
 _TIMES: Final = frozenset({"getTime", "valueOf", "setDate", "setTime", "setHours", "setMonth", "setFullYear"})
 
@@ -54,24 +46,6 @@ class MistakenText(NamedTuple):
     observation: Observation
     says: str
     """What is wrong, and what to write."""
-
-
-def may_mistake(program: InstrumentedScript, calls: CallHistory, value: str) -> bool:
-    """Whether a script may take a text of its answers for a number or a date, or its value, JSON text, shows an object
-    as a text: a quick look, which most scripts pass."""
-    script = program.script
-    if OBJECT in value and calls.last_answers:
-        return True
-    compares = _COMPARES.search(script) is not None
-    if not compares and "+" not in script:
-        return False
-    for entry in calls.last_answers.values():
-        payload = (entry.payload or "")[:LOOKED_AT]
-        if compares and "Date" in script and _OF_DATES.search(payload):
-            return True
-        if any(name in calls.reads for name in _OF_NUMBERS.findall(payload)):
-            return True
-    return False
 
 
 class TextSearch:
@@ -131,11 +105,11 @@ class TextSearch:
         always = "true" if node.operator in {"!==", "!="} else "false"
         what = self._context.text(side)
         made = f"new Date({what})"
-        if node.operator in _EQUALITY:
+        if node.operator in EQUALITY:
             made = f"{made}.getTime()"
         also = f" and compare it with a number, `{_with_time(self._context.text(date), date)}`"
         says = f"is always {always}: `{what}` is a text, and the other side a date. Write `{made}`"
-        return MistakenText(node, side, observation[0], f"{says}{also if node.operator in _EQUALITY else ''}.")
+        return MistakenText(node, side, observation[0], f"{says}{also if node.operator in EQUALITY else ''}.")
 
     def _compared_texts(self, node: Node) -> MistakenText | None:
         """Texts of numbers are compared with one another, and would come in another order as numbers."""

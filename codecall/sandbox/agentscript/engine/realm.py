@@ -24,7 +24,6 @@ from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, m
 from codecall.sandbox.agentscript.diagnosis.remedies import declares
 from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.diagnosis.request import warn_of_context
-from codecall.sandbox.agentscript.diagnosis.texts import OBJECT
 from codecall.sandbox.agentscript.engine.bytecode import defer_collection, load
 from codecall.sandbox.agentscript.engine.console import Console
 from codecall.sandbox.agentscript.engine.heap import HeapGauge, release_memory
@@ -330,8 +329,7 @@ class Realm:
             joined = "".join(warnings)
             warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
         warnings += self._unknown_tool_warnings(program.script)
-        # Most scripts have none of these, and do without what looks at them.
-        if OBJECT in value or any(mark in program.script for mark in ("+", "<", ">", "==", "!=")):
+        if self._calls.may_mistake(program.script, value):
             warnings += mistaken_texts(program, self._calls, value, self._room_ms)
         if CONTEXT in program.script:
             warnings = warn_of_context(warnings, program, self._context, self._room_ms)

@@ -152,6 +152,9 @@ def _syntax_hint(script: str, offset: int, message: str) -> str | None:
 FUNCTIONS: Final = frozenset({"ArrowFunctionExpression", "FunctionExpression", "FunctionDeclaration"})
 """Node types of functions."""
 
+EQUALITY: Final = frozenset({"===", "!==", "==", "!="})
+"""Operators that compare values for equality."""
+
 LOOP_TYPES: Final = frozenset(
     {"DoWhileStatement", "ForAwaitStatement", "ForInStatement", "ForOfStatement", "ForStatement", "WhileStatement"}
 )
