@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel, to_snake
 
 from codecall.errors import OptionsError
-from codecall.similarity import nearest
+from codecall.wording import nearest
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel, to_snake
 
 from codecall.errors import OptionsError
 from codecall.option_base import Millis, OptionProblems, Options, reject_double_spelling
-from codecall.similarity import nearest
+from codecall.wording import nearest
 
 PRESET_NAMES = ("locked_down", "secure", "balanced", "experimental")
 """The shipped presets, from strictest to most generous."""

@@ -1,12 +1,16 @@
-"""Texts that messages share: names in one line, texts that are cut."""
+"""What messages say of names and texts: the names that may be meant, names in one line, texts that are cut."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
 from typing import TypeVar
 
 T = TypeVar("T")
+
+MIN_SIMILARITY = 0.6
+"""Candidates less similar than this (0 to 1) are not near: `difflib`'s own default."""
 
 
 def cut(text: str, limit: int) -> str:
@@ -24,3 +28,18 @@ def join_names(names: Collection[T], limit: int, show: Callable[[T], str] = str)
     """
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return f"{', '.join(map(show, islice(names, limit)))}{more}"
+
+
+def nearest(
+    word: str, candidates: Iterable[str], *, limit: int = 1, min_similarity: float = MIN_SIMILARITY
+) -> list[str]:
+    """Returns up to `limit` candidates similar to `word`, the most similar first; empty when none is similar enough.
+
+    It compares with every candidate: bound their number where strangers choose it.
+    """
+    return get_close_matches(word, list(candidates), n=limit, cutoff=min_similarity)
+
+
+def similarity(one: str, other: str) -> float:
+    """Returns how similar two texts are, letter by letter, 0 to 1."""
+    return SequenceMatcher(None, one, other, autojunk=False).ratio()

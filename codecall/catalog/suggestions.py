@@ -14,7 +14,7 @@ from heapq import nsmallest
 from codecall.catalog.search.analysis import name_parts, stem
 from codecall.catalog.search.synonyms import ACTIONS
 from codecall.globs import is_glob
-from codecall.similarity import similarity
+from codecall.wording import similarity
 
 MAX_NAME_CHARS = 128
 """Characters of a name that are compared; MCP allows 128."""

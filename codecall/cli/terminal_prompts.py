@@ -18,7 +18,7 @@ from codecall.cli.output import Output, ProgressLine, escape_unprintable, json_t
 from codecall.cli.prompts import Prompt, somebody_is_there
 from codecall.errors.hints import DEFAULT_HINTS
 from codecall.globs import Patterns
-from codecall.similarity import nearest
+from codecall.wording import nearest
 
 JsonObject = dict[str, Any]
 

@@ -20,7 +20,7 @@ from codecall.composite.fields import Findings
 from codecall.composite.templates import Reference, is_template, only_field, references, syntax_error
 from codecall.schema.comparison import find_missing, find_violations
 from codecall.schema.partial import Unknown
-from codecall.similarity import nearest
+from codecall.wording import nearest
 
 _ROOTS: Final = ("params", "steps", "forEach", "workflow")
 _ONE_FIELD: Final = re.compile(

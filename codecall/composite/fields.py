@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 
 from codecall.composite.definition import MISSING, NAME, Finding, JsonObject, Place
 from codecall.option_base import go_duration, parse_duration
-from codecall.similarity import nearest
+from codecall.wording import nearest
 
 Path = tuple[str | int, ...]
 T = TypeVar("T")

@@ -25,7 +25,7 @@ from codecall.composite.scripts.header import RECORDING_SUFFIX, TESTS_SUFFIX, pa
 from codecall.errors import OptionsError
 from codecall.jsonio.documents import SUFFIXES, Document, read_documents, read_text
 from codecall.sandbox.languages import SCRIPT_LANGUAGES
-from codecall.similarity import nearest
+from codecall.wording import nearest
 
 MAX_FILES: Final = 1_000
 """Files of one folder."""

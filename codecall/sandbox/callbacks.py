@@ -33,7 +33,7 @@ from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.schema.comparison import find_violations, violation_problems
 from codecall.schema.partial import PreflightError
 from codecall.schema.validation import invalid_input_message
-from codecall.similarity import nearest
+from codecall.wording import nearest
 
 ToolHandler = Callable[[str, dict[str, Any]], Any]
 """Performs a script's tool calls, or renders its prompts: `(name, input) -> value`, sync or async. A sync one runs in a

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 from codecall.schema.model import property_schemas, resolve
-from codecall.similarity import nearest
+from codecall.wording import nearest
 
 JsonObject = dict[str, object]
 

@@ -229,7 +229,7 @@ def script(
 def _find_script(path: Path, folders: list[Path]) -> Path:
     """Find the file of a script in the folders; fail the test if there is none."""
     from codecall.sandbox.languages import SCRIPT_LANGUAGES
-    from codecall.similarity import nearest
+    from codecall.wording import nearest
 
     __tracebackhide__ = True
     for folder in folders:
@@ -305,7 +305,7 @@ def marker_options(node: pytest.Item) -> MarkerOptions:
 def _check_limits(limits: dict[str, object]) -> None:
     """Refuse names that are no limits of a preset."""
     from codecall.presets import Preset
-    from codecall.similarity import nearest
+    from codecall.wording import nearest
 
     known = (*OTHER_KEYS, *ALLOWANCES, *Preset.model_fields)
     spellings = {spelling for name, field in Preset.model_fields.items() for spelling in (name, field.alias)}

@@ -10,8 +10,8 @@ from itertools import count
 from typing import Final, Literal, ParamSpec, TypeVar
 
 from codecall.errors import CallKind
-from codecall.similarity import nearest
 from codecall.testing.calls import Call, Calls
+from codecall.wording import nearest
 
 __tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
 

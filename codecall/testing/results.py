@@ -12,8 +12,8 @@ from codecall.envelopes import ExecutionResult, JsonObject, Stats
 from codecall.errors import NOT_FOUND, CodeCallError, IllegalAccess, Location, Status, ToolCallError
 from codecall.errors.hints import DEFAULT_HINTS
 from codecall.sandbox.lines import LineTable
-from codecall.similarity import nearest
 from codecall.testing.calls import Calls, abbreviate
+from codecall.wording import nearest
 
 _MAX_LINE: Final = 160
 """Most characters of a script's line that a report shows."""

@@ -17,7 +17,6 @@ from codecall.sandbox.interfaces import RunHooks, ToolBroker
 from codecall.sandbox.languages import Language, check_variables, language_of, starlark_terms
 from codecall.sandbox.starlark.policy import EXTRACT, GET_RESULT
 from codecall.sandbox.wire import StarlarkTerms
-from codecall.similarity import nearest
 from codecall.testing import coverage_data
 from codecall.testing.calls import Calls, abbreviate
 from codecall.testing.enclaves import EnclaveJob, PresetChoice, SessionEnclaves
@@ -25,6 +24,7 @@ from codecall.testing.report import FailureReason, format_reasons, refuse_unknow
 from codecall.testing.results import ScriptResult
 from codecall.testing.stubs.broker import StubbedExtractor, StubbedResults, StubBroker
 from codecall.testing.stubs.stubs import Stubs
+from codecall.wording import nearest
 
 __tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
 

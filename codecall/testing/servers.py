@@ -19,8 +19,8 @@ from codecall.catalog.view import CatalogView
 from codecall.catalog.visibility import VisibilityPolicy
 from codecall.options import PluginOptions
 from codecall.plugin import CodeCallPlugin
-from codecall.similarity import nearest
 from codecall.testing.stubs.schemas import DeclaredTool
+from codecall.wording import nearest
 
 _MODULE_AND_NAME: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 

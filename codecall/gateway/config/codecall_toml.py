@@ -38,7 +38,7 @@ from codecall.gateway.config.variables import ABSOLUTE_PATH, escape_references
 from codecall.meta_tools.starlark.options import ToolFilesOptions
 from codecall.option_base import OptionProblems, Options, reject_double_spelling
 from codecall.options import PluginOptions, StarlarkOptions
-from codecall.similarity import nearest
+from codecall.wording import nearest
 
 _KINDS: Final[Mapping[str, type[StdioServer | HttpServer | OpenApiServer]]] = {
     "command": StdioServer,

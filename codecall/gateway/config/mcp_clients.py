@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple, get_args
 
 from codecall.errors import OptionsError
-from codecall.similarity import nearest
+from codecall.wording import nearest
 
 Client = Literal["claude-desktop", "claude-code", "cursor", "vscode"]
 CLIENTS: Final[tuple[Client, ...]] = get_args(Client)

@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_snake
 from codecall.errors import OptionsError
 from codecall.gateway.config.mcp_clients import Scope
 from codecall.gateway.config.options import RULES, GatewayOptions
-from codecall.similarity import nearest
+from codecall.wording import nearest
 
 _LOCAL, _PROJECT, _USER = range(3)
 

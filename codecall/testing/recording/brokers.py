@@ -14,9 +14,9 @@ from codecall.errors import CallKind, SelfReferenceError, ToolCallError
 from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.sandbox.interfaces import ToolBroker
 from codecall.schema.partial import PreflightError
-from codecall.similarity import nearest
 from codecall.testing.calls import abbreviate
 from codecall.testing.recording.cassette import JsonObject, RecordedCall, Replay, RequestKind
+from codecall.wording import nearest
 
 T = TypeVar("T")
 

@@ -28,7 +28,6 @@ from codecall.options import SanitizationOptions
 from codecall.sandbox.callbacks import CallbackBroker, ToolHandler
 from codecall.schema.partial import PreflightError
 from codecall.schema.validation import invalid_input_message
-from codecall.similarity import nearest
 from codecall.testing.calls import Call, abbreviate
 from codecall.testing.report import MAX_LISTED
 from codecall.testing.stubs.answers import (
@@ -42,7 +41,7 @@ from codecall.testing.stubs.answers import (
 )
 from codecall.testing.stubs.schemas import join_problems
 from codecall.testing.stubs.stubs import Stubs
-from codecall.wording import join_names
+from codecall.wording import join_names, nearest
 
 __tracebackhide__ = True  # pytest: tracebacks of tests end in the tests
 
