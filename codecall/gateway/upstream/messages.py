@@ -111,16 +111,23 @@ def is_within_value_limit(data: bytes, limit: int = MAX_MESSAGE_VALUES) -> bool:
     """Whether a message has at most so many values. What stands in its strings does not count."""
     if len(data) <= limit or _count_marks(data) <= limit:
         return True
-    unescaped = data.replace(rb"\\", b"").replace(rb"\"", b"")
+    unescaped = _without_escapes(data)
     # Each value and each name has two quotes at most.
-    if unescaped.count(b'"') > 4 * limit:
-        return False
-    return _count_marks(b"".join(unescaped.split(b'"')[::2])) <= limit
+    return unescaped.count(b'"') <= 4 * limit and _count_marks(_emptied_strings(unescaped)) <= limit
 
 
 def outside_strings(data: bytes) -> bytes:
     """JSON without what stands in its strings."""
-    return b'""'.join(data.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
+    return _emptied_strings(_without_escapes(data))
+
+
+def _without_escapes(data: bytes) -> bytes:
+    """JSON whose strings have no quotes of their own."""
+    return data.replace(rb"\\", b"").replace(rb"\"", b"")
+
+
+def _emptied_strings(unescaped: bytes) -> bytes:
+    return b'""'.join(unescaped.split(b'"')[::2])
 
 
 def message_cost(data: bytes) -> int:
