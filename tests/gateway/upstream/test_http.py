@@ -41,7 +41,7 @@ from codecall.gateway.upstream.oauth import create_oauth
 from codecall.gateway.upstream.server import Backend
 from codecall.gateway.upstream.session import RelayingSession
 from tests.gateway.backends import CuttableLink, call, result_text, serve_components, serve_over_http, wait_until
-from tests.loop_turns import longest_turn
+from tests.loop_turns import least_turn
 
 _ABOUT = {"name": "x", "version": "1"}
 
@@ -381,13 +381,15 @@ async def test_json_that_is_no_message_holds_nobody_up(media_type: str) -> None:
     async with serve_over_http(app) as url, Backend("far", HttpServer(url=url)) as backend:
         backend._modern = False
         assert await call(backend, "x", bad=False) == "+AG8-"
-        with longest_turn() as turn:
+
+        async def read() -> None:
             if "json" in media_type:
                 with pytest.raises(MCPError, match="not read: it is no valid message"):
                     await call(backend, "x", bad=True)
             else:
                 assert await call(backend, "x", bad=True) == "+AG8-"
-        assert turn.work < 20
+
+        assert await least_turn(read) < 20
 
 
 async def test_an_answer_that_is_no_mcp_is_told_without_the_url() -> None:
