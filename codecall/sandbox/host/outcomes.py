@@ -13,6 +13,7 @@ from codecall.errors import (
     CallKind,
     CodeCallError,
     IllegalAccess,
+    InvalidInputError,
     LimitExceeded,
     Location,
     MessageValidationError,
@@ -156,13 +157,22 @@ def error_from_failure(
         case "WORKER_MEMORY_EXCEEDED":
             error = WorkerMemoryError(message, hint=hint)
         case "TOOL":
-            if failure.call is None or failure.call not in tool_errors:
-                raise MessageValidationError("The worker reports the failure of a tool call that did not fail")
-            error = tool_errors[failure.call]
+            error = _call_error(failure, tool_errors)
         case _:
             error = LimitExceeded(message, code=failure.code, hint=hint)
     if location is not None:
         error.location, error.excerpt = location, excerpt_at(location, lines)
+    return error
+
+
+def _call_error(failure: wire.Failure, tool_errors: Mapping[int, ToolCallError]) -> ToolCallError:
+    """The server's own record of the call that a script failed with; the script says at most why its input lacks what
+    the tool needs."""
+    if failure.call is None or failure.call not in tool_errors:
+        raise MessageValidationError("The worker reports the failure of a tool call that did not fail")
+    error = tool_errors[failure.call]
+    if error.hint is None and error.code == InvalidInputError.code:
+        error.hint = failure.hint
     return error
 
 

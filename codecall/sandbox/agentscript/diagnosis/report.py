@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from codecall.sandbox.agentscript.checked import Position
-from codecall.sandbox.agentscript.diagnosis import causes, loops
-from codecall.sandbox.agentscript.diagnosis.calls import CallHistory
+from codecall.sandbox.agentscript.diagnosis import causes, inputs, loops
+from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, with_dataflow
 from codecall.sandbox.agentscript.diagnosis.hints import NO_TEXT_FORM, NOT_AN_ERROR_HINT, hint_for
@@ -24,6 +24,9 @@ ENDLESS_LOOP_HINT: Final = (
     "page?.next }}); …; if (!page.next) break; }}`."
 )
 """The hint for a limit that is reached in `for (;;)` or `while (true)`."""
+
+INVALID_INPUT: Final = '"INVALID_INPUT"'
+"""The code, as JSON text, of a call that was refused for its input."""
 
 _LOOP_LIMITS: Final = frozenset({"ITERATION_LIMIT", "STEP_LIMIT", "TOOL_CALL_LIMIT"})
 
@@ -122,8 +125,9 @@ class FailureReport:
             error = msgspec.structs.replace(error, message=NO_TEXT_FORM)
         if error.kind == "tool":
             entry = self._calls.open_calls.get(error.call or 0)
-            failure = Failure(status="tool_error", code="TOOL", call=error.call)
-            return _at(failure, self._position(entry.stack) if entry else None)
+            place = self._position(entry.stack) if entry else None
+            hint = None if entry is None or entry.payload is None else self._missing_input(entry, place)
+            return _at(Failure(status="tool_error", code="TOOL", call=error.call, hint=hint), place)
         if error.kind == "stack":
             return _at(limit_failure("STACK_OVERFLOW", self._limits), position)
         if error.kind == "value":
@@ -155,6 +159,16 @@ class FailureReport:
         if position is None and self._program is not None:
             position = self._program.lines.position(len(self._program.script))
         return _at(failure, position)
+
+    def _missing_input(self, call: CallEntry, position: Position | None) -> str | None:
+        """The hint for a call that was refused since fields of its input are missing."""
+        script = self._program.script if self._program and INVALID_INPUT in (call.payload or "") else ""
+        return with_dataflow(
+            script,
+            self._room_ms,
+            lambda dataflow: inputs.missing_input(self._context(position, dataflow), call) if dataflow else None,
+            fallback=None,
+        )
 
     def _hint(self, error: ThrownError, position: Position | None, dataflow: DataFlow | None) -> str | None:
         return hint_for(error.name, error.message, self._context(position, dataflow))

@@ -81,7 +81,7 @@ def warn_of_context(warnings: list[str], program: InstrumentedScript, context: s
 def missing_property(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """A property is read from what the request has not brought."""
     nodes = [node.object for node in member_nodes(context, match["member"])]
-    return _fields(context, [(node, ()) for node in nodes])
+    return brought_fields(context, [(node, ()) for node in nodes])
 
 
 def missing_destructured_property(context: FailureContext, match: MessageMatch) -> HintFields | None:
@@ -93,16 +93,16 @@ def missing_destructured_property(context: FailureContext, match: MessageMatch) 
     nodes = () if context.dataflow is None else context.dataflow.nodes
     others = [node for node in nodes if node.type == "VariableDeclarator" and node.id.type == "ObjectPattern"]
     values = [node.init for node in others if node.init is not None]
-    return _fields(context, [*((node, ()) for node in given), *patterns, *((node, ()) for node in values)])
+    return brought_fields(context, [*((node, ()) for node in given), *patterns, *((node, ()) for node in values)])
 
 
 def not_a_list(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """What the request has brought, or has not brought, is iterated over, and is no list."""
     del match
-    return _fields(context, [(node, ()) for node in iterated_nodes(context)], is_list=True)
+    return brought_fields(context, [(node, ()) for node in iterated_nodes(context)], is_list=True)
 
 
-def _fields(
+def brought_fields(
     context: FailureContext, places: Sequence[tuple[Node, ValuePath]], *, is_list: bool = False
 ) -> HintFields | None:
     """The fields of a hint about the first of these expressions, each with a way further, that the request has not

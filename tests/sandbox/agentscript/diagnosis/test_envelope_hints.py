@@ -89,6 +89,50 @@ async def test_a_wrong_input_names_field_type_choices_and_parameters(client: Cli
     assert {problem["field"] for problem in error["details"]} == {"stage", "limt"}
 
 
+RETURNED = "users:list returned {users: [{id: number, name: string}], next: null}."
+
+
+@pytest.mark.parametrize(
+    ("script", "hint"),
+    [
+        (
+            "const r = await callTool('users:list'); "
+            "for (const u of r.users) await callTool('invoices:remove', { invoice_id: u.ids })",
+            f"`invoice_id` is missing since `u.ids` is undefined: {RETURNED} Did you mean `u.id`?",
+        ),
+        (
+            "const r = await callTool('users:list'); "
+            "return await Promise.all(r.users.map((u) => callTool('invoices:remove', { invoice_id: u.userId })))",
+            f"`invoice_id` is missing since `u.userId` is undefined: {RETURNED} Did you mean `u.id`?",
+        ),
+        (
+            "const r = await callTool('users:list'); const id = r.users[0].key; "
+            "return await invoices.remove({ invoice_id: id })",
+            f"`invoice_id` is missing since `id` is undefined: {RETURNED}",
+        ),
+        (
+            "const { users: [first] } = await callTool('users:list'); const input = { invoice_id: first.user_id }; "
+            "return await callTool('invoices:remove', input)",
+            f"`invoice_id` is missing since `first.user_id` is undefined: {RETURNED} Did you mean `first.id`?",
+        ),
+        (
+            "return await callTool('invoices:remove', { invoice_id: codecallContext.user })",
+            "`invoice_id` is missing since `codecallContext.user` is undefined: the request brought no context.",
+        ),
+        # What is not given in vain has the usual hint.
+        (
+            "const [id] = []; return await callTool('invoices:remove', { invoice_id: id })",
+            "Correct the fields named here",
+        ),
+        ("const input = {}; return await callTool('invoices:remove', { ...input })", "Correct the fields named here"),
+    ],
+)
+async def test_a_field_of_an_input_that_no_answer_has(script: str, hint: str, client: Client[Any]) -> None:
+    error = await error_of(client, script)
+    assert error["code"] == "INVALID_INPUT"
+    assert error["hint"].startswith(hint)
+
+
 async def test_a_misread_answer(client: Client[Any]) -> None:
     error = await error_of(client, "const r = await callTool('users:list');\nreturn r.items.map((user) => user.id)")
     assert error["hint"] == (
