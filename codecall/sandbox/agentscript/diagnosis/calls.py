@@ -58,6 +58,9 @@ OBJECT: Final = "[object Object]"
 _OF_DATES: Final = re.compile(r'"\d{4}-\d\d-\d\d')
 _OF_NUMBERS: Final = re.compile(r'"([\w$-]{1,60})":\s*"-?\d+(?:\.\d+)?"')
 _COMPARES: Final = re.compile(r"[<>]|[!=]==?")
+_EQUALS: Final = re.compile(r"(\w++)\s*[!=]==?\s*(?:(['\"])|(\d)|([tf](?:rue|alse)\b)|(?:\w++\s*\.\s*)++(\w++))")
+_KINDS: Final = {'"': "text", "{": "object", "[": "list", "t": "boolean", "f": "boolean"}
+"""By the first character of a value as JSON text: what it is; all others are numbers."""
 
 _USES_PROMISE = re.compile(r"\bawait\b|\breturn\b|=")
 """What stands before a call whose promise is awaited or kept."""
@@ -102,12 +105,15 @@ class CallHistory:
     """Names of properties that the script reads."""
     answered: Counter[str] = field(default_factory=Counter[str])
     """By what was called: how many answers it gave."""
+    shows_objects: bool = False
+    """Whether a text in the input of a call shows an object."""
     unseen: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """By what was called: those of them that stood in none of its answers, as far as these were looked at."""
 
-    def add_call(self, number: int, call: CallEntry) -> None:
-        """Add a call that the script has made."""
+    def add_call(self, number: int, call: CallEntry, arguments: str) -> None:
+        """Add a call that the script has made, with its input as JSON text."""
         call.number = number
+        self.shows_objects = self.shows_objects or OBJECT in arguments
         self.open_calls[number] = call
 
     def add_answer(self, answer: Answer) -> None:
@@ -139,9 +145,9 @@ class CallHistory:
         return is_looked_at or any(self.unseen.values())
 
     def may_mistake(self, script: str, value: str) -> bool:
-        """Whether a script may take a text of its answers for a number or a date, or its value, JSON text, shows an
-        object as a text: a quick look, which most scripts pass."""
-        if OBJECT in value and self.last_answers:
+        """Whether a script may take a text of its answers for a number or a date, or compare values of different kinds,
+        or its value, JSON text, or an input shows an object as a text: a quick look, which most scripts pass."""
+        if (self.shows_objects or OBJECT in value) and self.last_answers:
             return True
         compares = _COMPARES.search(script) is not None
         if not compares and "+" not in script:
@@ -152,7 +158,24 @@ class CallHistory:
                 return True
             if any(name in self.reads for name in _OF_NUMBERS.findall(payload)):
                 return True
+        return compares and self._compares_kinds(script)
+
+    def _compares_kinds(self, script: str) -> bool:
+        """Whether a property that the answers have is compared with a literal, or another one, of a different kind."""
+        for name, quote, digit, boolean, other in set(_EQUALS.findall(script)):
+            kind = self._kind_of(name)
+            literal = "text" if quote else "number" if digit else _KINDS.get(boolean[:1])
+            meant = self._kind_of(other) if other else literal
+            if kind is not None and meant is not None and kind != meant:
+                return True
         return False
+
+    def _kind_of(self, name: str) -> str | None:
+        """What the first value of a property is that an answer has; None where none has one."""
+        for entry in self.last_answers.values():
+            if (found := re.search(rf'"{name}":\s*([^\sn])', (entry.payload or "")[:LOOKED_AT])) is not None:
+                return _KINDS.get(found[1], "number")
+        return None
 
     def _drop(self, site: tuple[str, str]) -> None:
         if (call := self.last_answers.pop(site, None)) is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final, Literal, cast
 
 import msgspec
@@ -275,6 +276,20 @@ def undefined_operand(context: FailureContext, match: MessageMatch) -> HintField
             for node in _operands(context, argument):
                 if fields := missing_fields(context, node, ""):
                     return fields
+    return None
+
+
+def date_of_nothing(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A date is made of what an answer does not have."""
+    del match
+    for call in context.enclosing("CallExpression")[:1]:
+        owner: Node = call.callee.object if call.callee.type == "MemberExpression" else call.callee
+        for made in context.sources(owner):
+            if made.type == "NewExpression" and callee_name(made) == "Date" and len(made.arguments) == 1:
+                for node in chain(made.arguments, _operands(context, made.arguments[0])):
+                    fields = missing_fields(context, node, "")
+                    if fields is not None and fields["nothing"] == "undefined":
+                        return fields
     return None
 
 

@@ -50,6 +50,7 @@ _READS = r"TypeError: cannot (?:read|set) property '(?!Symbol\.)(?P<member>.*)' 
 _CONVERTS = r"TypeError: Cannot convert undefined or null to object"
 _CALLS = r"TypeError: not a (?:function|constructor)"
 _ITERATES = r"TypeError: (?:value is not iterable|cannot read property 'Symbol\.\w*terator' of (?:undefined|null))"
+_NO_DATE = r"RangeError: (?:Date value is NaN|invalid date|Invalid (?:Date|time value)).*"
 NO_TEXT_FORM: Final = "an object has no form as a text or number"
 """The message for an object without a `toString` or `valueOf` that is a function; the engine's own is `toPrimitive`."""
 _AWAIT = "Write `await` in front of it: `const value = await callTool(…)`"
@@ -337,8 +338,15 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         "return [].reduce((a, b) => a + b)",
     ),
     _rule(
+        "date of what an answer does not have",
+        _NO_DATE,
+        "`{what}` is undefined{some}: {tool} returned {shape}.{use}",
+        "const r = await callTool('users'); return new Date(r.since).toISOString()",
+        causes.date_of_nothing,
+    ),
+    _rule(
         "no date",
-        r"RangeError: (?:Date value is NaN|invalid date|Invalid (?:Date|time value)).*",
+        _NO_DATE,
         "The text or number is no date: check it with `Number.isNaN(date.getTime())` first; months count from 0.",
         "return new Date('nonsense').toISOString()",
     ),

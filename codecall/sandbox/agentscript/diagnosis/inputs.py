@@ -49,11 +49,11 @@ def missing_input(context: FailureContext, entry: CallEntry) -> str | None:
 def _hint(context: FailureContext, value: Node, field: str) -> str | None:
     fields: HintFields | None = missing_fields(context, value, "")
     if fields is not None and fields["nothing"] == "undefined":
-        told = f"{fields['tool']} returned {fields['shape']}.{fields['use'] or _by_last_word(context, value)}"
-        return f"`{field}` is missing since `{fields['what']}` is undefined{fields['some']}: {told}"
+        returned = f"{fields['tool']} returned {fields['shape']}.{fields['use'] or _by_last_word(context, value)}"
+        return f"`{field}` is missing since `{fields['what']}` is undefined{fields['some']}: {returned}"
     if (fields := brought_fields(context, [(value, ())])) is not None and fields["kind"] == "undefined":
-        told = f"the request brought {fields['brought']}.{fields['use']}"
-        return f"`{field}` is missing since `{fields['what']}` is undefined: {told}"
+        brought = f"the request brought {fields['brought']}.{fields['use']}"
+        return f"`{field}` is missing since `{fields['what']}` is undefined: {brought}"
     return None
 
 
@@ -71,13 +71,13 @@ def _by_last_word(context: FailureContext, value: Node) -> str:
     return ""
 
 
-def _missing_names(entry: CallEntry) -> Iterator[str]:
+def _missing_names(call: CallEntry) -> Iterator[str]:
     """The fields that the server says are missing."""
-    error: object = msgspec.json.decode(entry.payload or "null")
+    error: object = msgspec.json.decode(call.payload or "null")
     details = cast("dict[str, object]", error).get("details") if isinstance(error, dict) else None
     for detail in cast("list[object]", details) if isinstance(details, list) else ():
-        said = cast("dict[str, object]", detail) if isinstance(detail, dict) else {}
-        field, message = said.get("field"), said.get("message")
+        entry = cast("dict[str, object]", detail) if isinstance(detail, dict) else {}
+        field, message = entry.get("field"), entry.get("message")
         if isinstance(field, str) and isinstance(message, str) and _MISSING.search(message):
             yield field
 

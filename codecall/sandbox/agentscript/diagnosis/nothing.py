@@ -15,7 +15,7 @@ from codecall.sandbox.agentscript.diagnosis.calls import MAX_WARNED_CALLS, OBJEC
 from codecall.sandbox.agentscript.diagnosis.causes import missing_fields
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, with_dataflow
-from codecall.sandbox.agentscript.diagnosis.misread import Declares, MisreadSearch, suspects
+from codecall.sandbox.agentscript.diagnosis.reads.misread import Declares, MisreadSearch, suspects
 from codecall.sandbox.agentscript.diagnosis.remedies import NOTHING_FOUND, answer_fields, is_certain
 from codecall.sandbox.agentscript.diagnosis.report import NO_VALUE, Ending
 from codecall.sandbox.agentscript.diagnosis.texts import MistakenText, TextSearch
@@ -99,7 +99,8 @@ def mistaken_texts(program: InstrumentedScript, calls: CallHistory, value: str, 
             return []
         search = _Search(program, dataflow, calls)
         texts = TextSearch(dataflow, search.context, program.ending.writes)
-        found = {each.says: each for each in texts.find(room_ms, shows_objects=OBJECT in value)}
+        shows_objects = calls.shows_objects or OBJECT in value
+        found = {each.says: each for each in texts.find(room_ms, shows_objects=shows_objects)}
         return [search.mistaken_text(each) for each in found.values()]
 
     return with_dataflow(program.script, room_ms, find, fallback=[])
@@ -301,7 +302,8 @@ class _Search:
 
     def missing_text(self, node: Node, fields: HintFields) -> str:
         """What is undefined, what the tool returned, and what to write."""
-        return f"{self._named(node)} is undefined: {fields['tool']} returned {fields['shape']}.{fields['use']}"
+        returned = f"{fields.get('items', '')}{fields['tool']} returned {fields['shape']}"
+        return f"{self._named(node)} is undefined: {returned}.{fields['use']}"
 
     def mistaken_text(self, found: MistakenText) -> str:
         """What takes a text for something else, what to write, and what the tool returned."""

@@ -30,8 +30,8 @@ from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, with_
 from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED, ValuePath
 from codecall.sandbox.agentscript.diagnosis.flow.values import CONTEXT as NAME
 from codecall.sandbox.agentscript.diagnosis.flow.values import UNKNOWN, KnownValues
+from codecall.sandbox.agentscript.diagnosis.reads.uses import AnswerUses
 from codecall.sandbox.agentscript.diagnosis.remedies import MAX_KEYS, is_missing, list_advice, may_have
-from codecall.sandbox.agentscript.diagnosis.uses import AnswerUses
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import EQUALITY, PREFIX_LENGTH, member_name, span

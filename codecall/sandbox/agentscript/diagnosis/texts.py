@@ -1,6 +1,6 @@
 """Texts of answers that a script takes for numbers or dates: a text is compared with a `Date`, which is always false;
-texts of numbers are joined where they should be added up, or compared as texts, "10" before "9". And objects that a
-text shows as `[object Object]`.
+texts of numbers are joined where they should be added up, or compared as texts, "10" before "9". And values that are
+never equal since they are of different kinds, and objects that a text shows as `[object Object]`.
 
 The values are looked up in the answers; a script is parsed again only where they have such texts.
 """
@@ -8,7 +8,7 @@ The values are looked up in the answers; a script is parsed again only where the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from functools import cached_property
 from itertools import islice
 from time import monotonic
@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from codecall.sandbox.agentscript.diagnosis.calls import OBJECT
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, Observation
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
+from codecall.sandbox.agentscript.diagnosis.remedies import is_missing
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import EQUALITY, FUNCTIONS, member_name
 
@@ -33,6 +34,10 @@ _MAX_DEPTH: Final = 4
 _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
 _ORDERS: Final = frozenset({"<", ">", "<=", ">="})
 _OPERATORS: Final = _ORDERS | EQUALITY | {"+", "+="}
+_KINDS: Final[Mapping[type, str]] = {
+    **{str: "a text", bool: "a boolean", int: "a number", float: "a number"},
+    **{dict: "an object", list: "a list"},
+}
 _DATES: Final = frozenset({"Date", "Date.parse", "Date.now", "Date.UTC"})
 _TIMES: Final = frozenset({"getTime", "valueOf", "setDate", "setTime", "setHours", "setMonth", "setFullYear"})
 
@@ -64,7 +69,7 @@ class TextSearch:
 
     def find(self, room_ms: float, *, shows_objects: bool) -> Iterator[MistakenText]:
         """The expressions to warn of, found in a part of the milliseconds that are left. `shows_objects`: a text in the
-        value has `[object Object]`."""
+        value, or in an input, has `[object Object]`."""
         until = monotonic() + room_ms / _SHARE_OF_ROOM / 1000
         count = 0
         for node in islice(filter(_is_looked_at, self._dataflow.nodes), _MAX_LOOKED_AT):
@@ -83,7 +88,7 @@ class TextSearch:
         for side, other in ((node.left, node.right), (node.right, node.left)):
             if self._is_date(other):
                 return self._compared_with_date(node, side, other)
-        return self._compared_texts(node) if node.operator in _ORDERS else None
+        return self._compared_texts(node) if node.operator in _ORDERS else self._compared_kinds(node)
 
     def _shown(self, node: Node) -> MistakenText | None:
         """An object is shown in a text: `Patient: ${patient}`."""
@@ -122,6 +127,52 @@ class TextSearch:
         left, right = map(self._context.text, (node.left, node.right))
         says = f"compares texts, such as 10 before 9: write `Number({left}) {node.operator} Number({right})`."
         return MistakenText(node, node.left, observed[0][0], says)
+
+    def _compared_kinds(self, node: Node) -> MistakenText | None:
+        """Values of different kinds are compared: `loan.book === book.id` of a number and a text, `order.customer ===
+        'C1'` of an object. Only those of several items are looked at: a single value may be of another kind next time.
+        """
+        if id(node) in self._alternatives:
+            return None
+        sides = [self._kind_of(side) for side in (node.left, node.right)]
+        kinds = {kind for _, _, kind in filter(None, sides)}
+        items = [found for found in sides if found is not None and len(found[1].values if found[1] else ()) > 1]
+        if None in sides or len(kinds) < 2 or not items or (len(node.operator) < 3 and "an object" not in kinds):
+            return None
+        side, observation, kind = items[0]
+        other = next(found for found in sides if found is not None and found[0] is not side)
+        always = "true" if node.operator.startswith("!") else "false"
+        what, also = self._context.text(side), self._context.text(other[0])
+        if f"typeof {what}" in self._dataflow.script or f"isArray({what})" in self._dataflow.script:
+            return None
+        says = f"is always {always}: `{what}` is {kind}, and `{also}` {other[2]}."
+        if kinds == {"a number", "a text"} and other[1] is not None:
+            says = f"{says[:-1]}. Write `String({what}) {node.operator} String({also})`."
+        return None if observation is None else MistakenText(node, side, observation, says)
+
+    @cached_property
+    def _alternatives(self) -> set[int]:
+        """The identities of conditions for which another one will do as well."""
+        choices = [node for node in self._dataflow.nodes if node.type == "LogicalExpression" and node.operator == "||"]
+        return {id(side) for choice in choices for side in (choice.left, choice.right)}
+
+    def _kind_of(self, node: Node) -> tuple[Node, Observation | None, str] | None:
+        """What an expression is: a literal, or a value that all answers have of one kind, where they have one."""
+        if node.type == "Literal":
+            value: object = node.value
+            return None if (kind := _KINDS.get(type(value))) is None else (node, None, kind)
+        if node.type == "Identifier" and not self._dataflow.is_bound_once(node):
+            return None
+        kinds = set[str | None]()
+        first: Observation | None = None
+        for observation in islice(self._context.observations(node), _MAX_OBSERVATIONS):
+            if observation.path[-1:] and observation.path[-1] in self._writes:
+                return None
+            kinds |= {_KINDS.get(type(value)) for value in observation.values if not is_missing(value)}
+            if first is None or len(observation.values) > len(first.values):
+                first = observation
+        kind = kinds.pop() if len(kinds) == 1 else None
+        return None if kind is None else (node, first, kind)
 
     def _joined(self, node: Node) -> MistakenText | None:
         """A text of a number is added to a sum, which begins as a number: `sum + item.price`."""

@@ -258,7 +258,7 @@ class Realm:
         self.calls.append(
             Call(call, entry.name, "{}" if oversize else arguments, kind, entry.reference, *place, oversize)
         )
-        self._calls.add_call(int(call), entry)
+        self._calls.add_call(int(call), entry, arguments)
         self.pending_calls += 1
 
     def _position(self, stack: str) -> Position | _NoPosition:

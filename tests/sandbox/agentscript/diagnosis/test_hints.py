@@ -460,6 +460,14 @@ VALUES = [
     ("const r = await callTool('echo', { a: 1 }); return new Map(r)", "`Object.entries(r)`"),
     ("const r = await callTool('users'); return JSON.parse(r)", "parsed already"),
     ("const r = await callTool('say'); return JSON.parse(r)", "`r` is no JSON text"),
+    (
+        "const r = await callTool('users'); return r.users.map((u) => new Date(u.since).toISOString())",
+        "`u.since` is un",
+    ),
+    (
+        "const r = await callTool('users'); const d = new Date(new Date(r.since).getTime()); return d.toISOString()",
+        f"`r.since` is undefined: users returned {SHAPE}",
+    ),
 ]
 
 

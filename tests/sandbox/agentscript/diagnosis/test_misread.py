@@ -48,6 +48,7 @@ USER = {"properties": {"id": {}, "tags": {}, "items": {}, "nick": {}, "has_more"
 TOOLS = [
     *({"name": name} for name in ("orders_list", "orders_get", "items_list", "small_list", "stock_low", "sites_list")),
     *({"name": name} for name in ("cancel", "config", "fx", "note", "send", "user", "result", "fields")),
+    *({"name": name} for name in ("loans", "books", "tasks")),
     {"name": "schema_orders", "outputSchema": PAGE},
     {"name": "schema_user", "outputSchema": USER},
 ]
@@ -561,6 +562,84 @@ async def test_a_wrong_script_that_ends_well_is_warned(enclave: Enclave, script:
     assert result.error is None
     found = [text for text in result.warnings if what in text.partition(" is undefined: ")[0] and advice in text]
     assert len(found) == 1, (result.value, result.warnings)
+
+
+LOANS = [{"id": number, "isbn": f"b{number % 3}", "member": "m1"} for number in range(5)]
+BOOKS = [{"isbn": f"b{number}", "title": f"Title {number}"} for number in range(3)]
+LIBRARY = "const { items: loans } = await callTool('loans', {}); const books = await callTool('books', {}); "
+
+
+def library(name: str, _arguments: dict[str, object]) -> object:
+    return {"loans": {"items": LOANS}, "books": BOOKS, "tasks": [{"id": number} for number in range(4)]}[name]
+
+
+@pytest.mark.parametrize(
+    ("script", "what"),
+    [
+        ("return books.map((b) => loans.filter((l) => l.book === b.isbn).length)", "l.book"),
+        ("return loans.map((l) => books.find((b) => b.number === l.isbn)?.title ?? 'none')", "b.number"),
+        ("return books.map((b) => ({ b, n: loans.filter((l) => l.isbn === b.id).length }))", "b.id"),
+        ("return loans.map(({ book }) => books.find((b) => b.isbn === book)?.title ?? 'none')", "book"),
+        ("const by = new Map(books.map((b) => [b.isbn, b])); return loans.map((l) => by.get(l.book) ?? 0)", "l.book"),
+        ("const by = new Map(books.map((b) => [b.no, b])); return loans.map((l) => by.get(l.isbn) ?? 0)", "b.no"),
+        (
+            "const by = new Map(); for (const b of books) by.set(b.no, b); "
+            "return loans.map((l) => by.get(l.isbn) ?? 0)",
+            "b.no",
+        ),
+        ("const ids = books.map((b) => b.isbn); return loans.filter((l) => ids.includes(l.book)).length", "l.book"),
+        ("const ids = new Set(books.map((b) => b.isbn)); return loans.filter((l) => ids.has(l.book)).length", "l.book"),
+        (
+            "const ids = new Set(); for (const b of books) ids.add(b.isbn); "
+            "return loans.filter((l) => ids.has(l.book)).length",
+            "l.book",
+        ),
+        ("const by = {}; for (const b of books) by[b.isbn] = b; return loans.map((l) => by[l.book] ?? 0)", "l.book"),
+        ("const by = {}; for (const b of books) by[b.no] = b; return loans.map((l) => by[l.isbn] ?? 0)", "b.no"),
+        (
+            "const by = Object.fromEntries(books.map((b) => { return [b.no, b]; })); "
+            "return loans.map((l) => by[l.isbn] ?? 0)",
+            "b.no",
+        ),
+        ("const by = Object.groupBy(loans, (l) => l.book); return books.map((b) => by[b.isbn]?.length ?? 0)", "l.book"),
+        (
+            "const by = Map.groupBy(loans, (l) => l.book); return books.map((b) => by.get(b.isbn)?.length ?? 0)",
+            "l.book",
+        ),
+        ("const want = 'b1'; return loans.filter((l) => l.book === want).length", "l.book"),
+        ("return loans.filter((l) => l.reader === codecallContext.reader).length", "l.reader"),
+        ("const { reader: me } = codecallContext; return loans.filter((l) => l.reader === me).length", "l.reader"),
+        ("const ids = ['b1', 'b2']; return loans.filter((l) => ids.includes(l.book)).length", "l.book"),
+        ("const ids = new Set(['b1', 'b2']); return loans.filter((l) => ids.has(l.book)).length", "l.book"),
+        ("const of = { open: 'o', late: 'l' }; return loans.map((l) => of[l.state] ?? '?')", "l.state"),
+        ("return loans.map((l) => { switch (l.state) { case 'open': return 1; default: return 0; } })", "l.state"),
+    ],
+)
+async def test_answers_that_are_joined_by_a_property_that_one_lacks(enclave: Enclave, script: str, what: str) -> None:
+    result = await enclave.execute(LIBRARY + script, tool_handler=library, tools=TOOLS, context={"reader": "m1"})
+    assert result.error is None
+    assert [text.partition(" on line")[0] for text in result.warnings] == [f"`{what}`"], result.value
+
+
+TASKS = "const tasks = await callTool('tasks', {}); "
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        TASKS + "return tasks.map((t) => tasks.filter((x) => x.parentId === t.id).length)",
+        TASKS + "const by = new Map(tasks.map((t) => [t.id, t])); return tasks.map((t) => by.get(t.parentId) ?? 0)",
+        LIBRARY + "return loans.map((l) => books.find((b) => b.isbn === (l.book ?? l.isbn)).title)",
+        LIBRARY + "return loans.map((l) => books.find((b) => b.isbn === l.book || b.isbn === l.isbn).title)",
+        LIBRARY + "return loans.map((l) => (l.book ? books.find((b) => b.isbn === l.book).title : 'none'))",
+        LIBRARY + "return books.map((b) => loans.filter((l) => l.isbn === b.isbn).length)",
+        LIBRARY + "return books.map((b) => loans.filter((l) => l.lost !== b.isbn).length)",
+        LIBRARY + "const by = {}; for (const b of books) by[b.isbn] = b; return loans.map((l) => by[l.isbn].title)",
+    ],
+)
+async def test_a_join_that_may_be_right_has_no_warning(enclave: Enclave, script: str) -> None:
+    result = await enclave.execute(script, tool_handler=library, tools=TOOLS)
+    assert (result.error, result.warnings) == (None, ())
 
 
 async def test_a_chain_of_fallbacks_is_warned_of_once(enclave: Enclave) -> None:

@@ -251,20 +251,21 @@ def page(name: str, arguments: dict[str, object]) -> object:
         ("return p.nextCursor ? 'more' : 'all'", "`p.nextCursor` {} Did you mean `p.next_cursor`?"),
         ("for (const c of p.items) if (c.nmae === 'Bob') return 1; return 0", "`c.nmae` {} Did you mean `c.name`?"),
         ("const { nmae } = p.items[0]; return { nmae }", "`nmae` {} Did you mean `name`?"),
-        ("return p.items.map((c) => ({ id: c.id, fullName: c.fullName }))", "`c.fullName` {}"),
-        ("return p.items.map(({ id, fullName }) => ({ id, fullName }))", "`fullName` {}"),
-        ("return p.items.map((c) => `${c.title}!`)", "`c.title` {}"),
-        ("return p.items.reduce((sum, c) => sum + c.price, 0).toFixed(2)", "`c.price` {}"),
-        ("return p.items.filter((c) => c.active).length", "`c.active` {}"),
+        ("return p.items.map((c) => ({ id: c.id, fullName: c.fullName }))", "`c.fullName` {none}"),
+        ("return p.items.map(({ id, fullName }) => ({ id, fullName }))", "`fullName` {none}"),
+        ("return p.items.map((c) => `${c.title}!`)", "`c.title` {none}"),
+        ("return p.items.reduce((sum, c) => sum + c.price, 0).toFixed(2)", "`c.price` {none}"),
+        ("return p.items.filter((c) => c.active).length", "`c.active` {none}"),
         ("return p.length > 0 ? 'some' : 'none'", "`p.length` {} The list is `p.items`."),
         ("return p.pages?.length ?? 0", "`p.pages` {} The list is `p.items`."),
-        ("return p.items.filter((c) => new Date(c.day) < new Date(0)).length", "`c.day` {}"),
+        ("return p.items.filter((c) => new Date(c.day) < new Date(0)).length", "`c.day` {none}"),
     ],
 )
 async def test_a_property_that_no_answer_has_is_named(enclave: Enclave, script: str, warning: str) -> None:
     result = await enclave.execute(f"const p = await callTool('pages');\n{script}", tool_handler=page)
     assert result.status == "ok"
-    assert warning.format(f"on line 2 is undefined: {PAGE}") in result.warnings
+    undefined = "on line 2 is undefined:"
+    assert warning.format(f"{undefined} {PAGE}", none=f"{undefined} no item has it. {PAGE}") in result.warnings
 
 
 async def test_data_in_a_script_is_not_searched_for_words_again_and_again(enclave: Enclave) -> None:

@@ -52,7 +52,7 @@ def test_a_script_is_parsed_again_only_when_there_is_time_for_it():
 
 def test_an_answer_that_cannot_be_read_costs_no_more_than_the_hint():
     history = CallHistory()
-    history.add_call(1, call_entry(stack=frame(1, 150)))
+    history.add_call(1, call_entry(stack=frame(1, 150)), "{}")
     history.add_answer(Answer(1, ok=True, payload="[" * 400_000))
     failure = failure_report("\n" + SCRIPT, history).thrown_failure(msgspec.structs.replace(READ, stack=frame(3, 8)))
     assert (failure.code, failure.message, failure.line) == ("EXECUTION_ERROR", READ.message, 3)
@@ -69,7 +69,7 @@ def test_positions_are_those_of_the_script_alone():
 def test_the_history_keeps_the_last_answer_of_each_place():
     history = CallHistory()
     for number in range(1, 3 * MAX_SITES):
-        history.add_call(number, call_entry(stack=f"place {number % (MAX_SITES + 4)}"))
+        history.add_call(number, call_entry(stack=f"place {number % (MAX_SITES + 4)}"), "{}")
         history.add_answer(Answer(number, ok=True, payload=str(number)))
     assert len(history.last_answers) == MAX_SITES
     assert [call.number for call in history.last_answers.values()] == list(range(2 * MAX_SITES, 3 * MAX_SITES))
@@ -80,11 +80,11 @@ def test_the_history_keeps_the_last_answer_of_each_place():
 def test_the_history_is_bounded_in_characters():
     history = CallHistory()
     for number in range(1, 9):
-        history.add_call(number, call_entry(stack=f"place {number}"))
+        history.add_call(number, call_entry(stack=f"place {number}"), "{}")
         history.add_answer(Answer(number, ok=True, payload="x" * (MAX_ANSWER_CHARS // 3)))
         assert history.chars <= MAX_ANSWER_CHARS
     assert len(history.last_answers) == 3
-    history.add_call(9, call_entry(stack="place 8"))
+    history.add_call(9, call_entry(stack="place 8"), "{}")
     history.add_answer(Answer(9, ok=True, payload="x" * (MAX_ANSWER_CHARS + 1)))
     assert [call.number for call in history.last_answers.values()] == [6, 7]
 
@@ -104,7 +104,7 @@ def test_a_stack_is_read_up_to_a_number_of_frames():
 
 def test_a_call_that_failed_stays_with_its_place():
     history = CallHistory()
-    history.add_call(1, call_entry("gone", frame(2, 14)))
+    history.add_call(1, call_entry("gone", frame(2, 14)), "{}")
     history.add_answer(Answer(1, ok=False, payload='{"code": "X", "message": "no"}'))
     failure = failure_report("\nawait callTool('gone')", history).thrown_failure(
         ThrownError("tool", "ToolError", "no", "", call=1)
@@ -126,7 +126,7 @@ def test_no_script_makes_its_hint_expensive(script: str):
     full_script = f"{script}\nreturn r.items.length"
     lines = full_script.count("\n") + 1
     history = CallHistory()
-    history.add_call(1, call_entry(stack=frame(1, 1)))
+    history.add_call(1, call_entry(stack=frame(1, 1)), "{}")
     history.add_answer(Answer(1, ok=True, payload=json.dumps({f"{'k' * 90}{key}": [] for key in range(4_000)})))
     report = failure_report(full_script, history)
     failure = report.thrown_failure(msgspec.structs.replace(READ, stack=frame(lines, 8)))

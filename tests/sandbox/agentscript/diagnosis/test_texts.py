@@ -1,4 +1,4 @@
-"""Warnings about texts of answers that a script takes for numbers or dates."""
+"""Warnings about texts of answers that a script takes for numbers or dates, and values of different kinds."""
 
 from __future__ import annotations
 
@@ -118,6 +118,70 @@ async def test_a_text_that_is_taken_for_something_else_is_warned_of(enclave: Enc
     result = await enclave.execute(script, tool_handler=answer)
     assert result.error is None
     assert len([text for text in result.warnings if says in text]) == 1, (result.value, result.warnings)
+
+
+LOANS = [
+    {
+        "id": number,
+        "book": number % 3,
+        "customer": {"id": "C1"},
+        "tags": ["a"],
+        "open": True,
+        "note": "x" if number else 1,
+    }
+    for number in range(5)
+]
+BOOKS = [{"id": str(number), "no": number} for number in range(3)]
+LIBRARY = "const { items: loans, status } = await callTool('loans', {}); const books = await callTool('books', {}); "
+
+
+def library(name: str, _arguments: dict[str, object]) -> object:
+    return {"loans": {"items": LOANS, "status": 200}, "books": BOOKS, "find": []}[name]
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("loans.filter((l) => l.customer === 'C1').length", "false: `l.customer` is an object, and `'C1'` a text."),
+        ("loans.filter((l) => l.customer == 'C1').length", "false: `l.customer` is an object"),
+        ("loans.filter((l) => l.customer !== 'C1').length", "true: `l.customer` is an object"),
+        ("loans.filter(({ customer }) => customer === 'C1').length", "false: `customer` is an object"),
+        ("loans.filter((l) => l.tags === 'a').length", "false: `l.tags` is a list, and `'a'` a text."),
+        ("loans.filter((l) => l.id === '1').length", "false: `l.id` is a number, and `'1'` a text."),
+        ("loans.filter((l) => l.open === 'true').length", "false: `l.open` is a boolean, and `'true'` a text."),
+        ("books.filter((b) => b.id === 1).length", "false: `b.id` is a text, and `1` a number."),
+        (
+            "loans.map((l) => books.find((b) => b.id === l.book) ?? 0)",
+            "false: `b.id` is a text, and `l.book` a number. Write `String(b.id) === String(l.book)`.",
+        ),
+        ("await callTool('find', { text: `of ${loans[0].customer}` })", "is shown as `[object Object]`"),
+    ],
+)
+async def test_values_of_different_kinds_are_warned_of(enclave: Enclave, script: str, says: str) -> None:
+    result = await enclave.execute(f"{LIBRARY}return {script}", tool_handler=library)
+    assert result.error is None
+    assert len([text for text in result.warnings if says in text]) == 1, (result.value, result.warnings)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "loans.filter((l) => l.customer.id === 'C1').length",
+        "loans.filter((l) => l.id == '1').length",
+        "loans.filter((l) => l.id === '1' || l.id === 1).length",
+        "loans.filter((l) => String(l.id) === '1').length",
+        "loans.filter((l) => l.note === 'x').length",
+        "loans.filter((l) => l.customer === null).length",
+        "status === 'ok'",
+        "loans === 'none'",
+        "loans.map((l) => books.find((b) => b.no === l.book).id)",
+        "loans.map((l) => ({ ...l, id: String(l.id) })).filter((l) => l.id === '1').length",
+        "loans.filter((l) => (typeof l.customer === 'string' ? l.customer === 'C1' : l.customer.id === 'C1')).length",
+    ],
+)
+async def test_values_that_may_be_equal_have_no_warning(enclave: Enclave, script: str) -> None:
+    result = await enclave.execute(f"{LIBRARY}return {script}", tool_handler=library)
+    assert (result.error, result.warnings) == (None, ())
 
 
 async def test_many_comparisons_cost_little(enclave: Enclave) -> None:

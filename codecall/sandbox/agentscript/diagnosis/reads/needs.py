@@ -10,7 +10,7 @@ from typing import Final
 from codecall.sandbox.agentscript.diagnosis.context import Observation
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, returned_expression
 from codecall.sandbox.agentscript.diagnosis.flow.paths import Step
-from codecall.sandbox.agentscript.diagnosis.uses import AnswerUses, is_nothing
+from codecall.sandbox.agentscript.diagnosis.reads.uses import AnswerUses, is_nothing
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import EQUALITY, FUNCTIONS, key_name, member_name
 
@@ -84,7 +84,8 @@ class Needs:
             return called in _OF_NUMBERS or called.startswith(("Math.", "Number."))
         if kind == "Property":
             return key_name(parent.key) in self._missing and (of_item or self._is_empty(parent, name))
-        return of_item and self._is_condition(parent, node) and not FLAGS.search(name)
+        is_asked = kind == "SwitchStatement" or self._is_condition(parent, node)
+        return of_item and is_asked and not FLAGS.search(name)
 
     def _is_mapped(self, node: Node, name: str) -> bool:
         """Whether a list is made of nothing but this property of each item, `items.map((item) => item.name)`, and what

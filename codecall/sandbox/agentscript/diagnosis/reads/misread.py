@@ -19,9 +19,10 @@ from codecall.sandbox.agentscript.diagnosis.calls import SETTLED, CallEntry, Cal
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields, Observation, member_text
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
 from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED
-from codecall.sandbox.agentscript.diagnosis.needs import FLAGS, Needs
+from codecall.sandbox.agentscript.diagnosis.reads import joins
+from codecall.sandbox.agentscript.diagnosis.reads.needs import FLAGS, Needs
+from codecall.sandbox.agentscript.diagnosis.reads.uses import AnswerUses
 from codecall.sandbox.agentscript.diagnosis.remedies import Advice, advise, answer_fields, may_have, primitive_kind
-from codecall.sandbox.agentscript.diagnosis.uses import AnswerUses
 from codecall.sandbox.agentscript.foreign_words import LIST_WRAPPERS, SUCCESS, WRAPPERS
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
@@ -42,7 +43,8 @@ _MAX_OBSERVATIONS: Final = 32
 _KEY = re.compile(r'"([\w$-]{1,60})":')
 _AWAITED = re.compile(r"\b(\w++)\s*=\s*await\b")
 _MEMBER = re.compile(r"\b(\w++)\s*(?:\?\s*)?\.\s*(\w++)")
-_COMPARED = re.compile(r"\.\s*(\w++)\s*[!=]==?\s*['\"\d]")
+_COMPARED = re.compile(r"\.\s*(\w++)\s*(?:[!=]==?|[<>]=?)\s*['\"\d]")
+_SWITCHED = re.compile(r"\bswitch\s*\([^{}]*?\.\s*(\w++)\s*\)")
 _UNPACKED = re.compile(r"\{([^{}]*+)\}\s*=\s*await\b")
 
 _OF_WRAPPER: Final = frozenset({"success", "data", "error"})
@@ -77,7 +79,8 @@ def suspects(program: InstrumentedScript, calls: CallHistory, *, shows_undefined
     awaited = set(_AWAITED.findall(program.script))
     reads = {name for owner, name in _MEMBER.findall(program.script) if owner in awaited}
     reads |= {name for text in _UNPACKED.findall(program.script) for name in re.findall(r"\w++", text)}
-    compared = set(_COMPARED.findall(program.script))
+    compared = {*joins.names(program.script), *_SWITCHED.findall(program.script)} - program.ending.writes
+    compared |= set(_COMPARED.findall(program.script))
     for tool, unseen in calls.unseen.items():
         names = unseen - found - {"length"}
         payloads = [entry.payload or "" for entry in entries if entry.name == tool]
@@ -119,6 +122,7 @@ class MisreadSearch:
         self._declares = declares
         self._uses = AnswerUses(dataflow)
         self._needs = Needs(dataflow, self._uses, missing, shows_undefined=False)
+        self._joins = joins.Joins(dataflow, context, self._uses)
 
     def find(
         self, names: frozenset[str], room_ms: float, *, shows_undefined: bool
@@ -142,7 +146,10 @@ class MisreadSearch:
                     continue
                 count += 1
                 fields = answer_fields(observation, "", observation.values)
-                yield node.left if node.type == "AssignmentPattern" else node, {**fields, "use": advice.text}
+                # Where it is not known what was meant, the script may be right, too.
+                items = "" if advice.text or len(observation.values) < 2 else "no item has it. "
+                read = node.left if node.type == "AssignmentPattern" else node
+                yield read, {**fields, "use": advice.text, "items": items}
             if count == MAX_MISREAD or monotonic() > until:
                 return
 
@@ -239,8 +246,8 @@ class MisreadSearch:
                 return True
         elif advice.text.startswith(" Did you mean"):
             return True
-        needed = self._needs.is_needed(node, name, observation) and not self._uses.is_tested(node, name)
-        return needed or self._is_in_owner(node, name, observation)
+        needed = self._needs.is_needed(node, name, observation) or self._joins.is_joined(node, name, observation)
+        return (needed and not self._uses.is_tested(node, name)) or self._is_in_owner(node, name, observation)
 
     def _is_in_owner(self, node: Node, name: str, observation: Observation) -> bool:
         """Whether what is read of a wrapper that is not there stands in the answer itself: `answer.data?.total`."""
