@@ -611,7 +611,6 @@ def library(name: str, _arguments: dict[str, object]) -> object:
         ("const { reader: me } = codecallContext; return loans.filter((l) => l.reader === me).length", "l.reader"),
         ("const ids = ['b1', 'b2']; return loans.filter((l) => ids.includes(l.book)).length", "l.book"),
         ("const ids = new Set(['b1', 'b2']); return loans.filter((l) => ids.has(l.book)).length", "l.book"),
-        ("const of = { open: 'o', late: 'l' }; return loans.map((l) => of[l.state] ?? '?')", "l.state"),
         ("return loans.map((l) => { switch (l.state) { case 'open': return 1; default: return 0; } })", "l.state"),
     ],
 )

@@ -77,8 +77,8 @@ class Joins:
         )
 
     def _is_given(self, place: Node) -> bool:
-        """Whether an expression is, or holds, a value that the script spells out, or that the request has brought. A literal in the
-        place itself is none: `Needs` knows of those."""
+        """Whether an expression is, or holds, a value that the script spells out, or that the request has brought; a
+        literal in the place itself is looked at by `Needs`."""
         if place.type == "Literal":
             return False
         for source in self._context.sources(place):
@@ -87,8 +87,6 @@ class Joins:
                     given = isinstance(source.value, str | int | float) and not isinstance(source.value, bool)
                 case "ArrayExpression":
                     given = any(element is not None and element.type == "Literal" for element in source.elements)
-                case "ObjectExpression":
-                    given = len(source.properties) > 0
                 case _:
                     given = self._dataflow.text(source).partition(".")[0] == CONTEXT
             if given:
