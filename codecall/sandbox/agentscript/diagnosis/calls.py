@@ -58,7 +58,7 @@ OBJECT: Final = "[object Object]"
 _OF_DATES: Final = re.compile(r'"\d{4}-\d\d-\d\d')
 _OF_NUMBERS: Final = re.compile(r'"([\w$-]{1,60})":\s*"-?\d+(?:\.\d+)?"')
 _COMPARES: Final = re.compile(r"[<>]|[!=]==?")
-_EQUALS: Final = re.compile(r"(\w++)\s*[!=]==?\s*(?:(['\"])|(\d)|([tf](?:rue|alse)\b)|(?:\w++\s*\.\s*)++(\w++))")
+_EQUALS: Final = re.compile(r"\b(\w++)\s*[!=]==?\s*(?:(['\"])|(\d)|([tf](?:rue|alse)\b)|(?:\w++\s*\.\s*)++(\w++))")
 _KINDS: Final = {'"': "text", "{": "object", "[": "list", "t": "boolean", "f": "boolean"}
 """By the first character of a value as JSON text: what it is; all others are numbers."""
 

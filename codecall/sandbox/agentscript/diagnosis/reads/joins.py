@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import islice
 from typing import Final, TypeAlias
 
@@ -150,13 +151,17 @@ class Joins:
                 yield from () if value is None else [(value, ())]
             else:
                 yield source.arguments[0], (Step.EACH, 0) if called in _OF_PAIRS else (Step.EACH,)
-        if table.type != "Identifier":
-            return
-        variable = self._dataflow.variable(table)
-        for node in self._dataflow.nodes:
-            key = self._key_of(node)
-            if key is not None and key[0].type == "Identifier" and self._dataflow.variable(key[0]) == variable:
-                yield key[1], ()
+        if table.type == "Identifier":
+            yield from ((key, ()) for key in self._keys_of_variables.get(self._dataflow.variable(table), ()))
+
+    @cached_property
+    def _keys_of_variables(self) -> dict[object, list[Node]]:
+        """The keys with which the script uses each table that is a variable."""
+        keys: dict[object, list[Node]] = {}
+        for table, key in filter(None, map(self._key_of, self._dataflow.nodes)):
+            if table.type == "Identifier":
+                keys.setdefault(self._dataflow.variable(table), []).append(key)
+        return keys
 
 
 def _contains(outer: Node, inner: Node) -> bool:

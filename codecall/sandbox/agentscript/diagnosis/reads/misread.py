@@ -44,7 +44,7 @@ _KEY = re.compile(r'"([\w$-]{1,60})":')
 _AWAITED = re.compile(r"\b(\w++)\s*=\s*await\b")
 _MEMBER = re.compile(r"\b(\w++)\s*(?:\?\s*)?\.\s*(\w++)")
 _COMPARED = re.compile(r"\.\s*(\w++)\s*(?:[!=]==?|[<>]=?)\s*['\"\d]")
-_SWITCHED = re.compile(r"\bswitch\s*\([^{}]*?\.\s*(\w++)\s*\)")
+_SWITCHED = re.compile(r"\bswitch\s*\([^{}()]{0,200}\.\s*(\w++)\s*\)")
 _UNPACKED = re.compile(r"\{([^{}]*+)\}\s*=\s*await\b")
 
 _OF_WRAPPER: Final = frozenset({"success", "data", "error"})
