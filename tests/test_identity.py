@@ -165,6 +165,20 @@ def test_subjects_that_no_text_can_hold_stay_apart() -> None:
     assert key("a\ud800") != key("a?")
 
 
+@pytest.mark.parametrize("separator", ["\0", ":", "1:", ""])
+def test_no_character_moves_from_one_claim_to_another(separator: str) -> None:
+    def key(issuer: str, subject: str) -> str:
+        claims = {"iss": issuer, "sub": subject}
+        token = AccessToken(token="t", client_id="a", scopes=[], subject=subject, claims=claims)
+        reset = auth_context_var.set(AuthenticatedUser(token))
+        try:
+            return client_key(None)
+        finally:
+            auth_context_var.reset(reset)
+
+    assert key("a", f"b{separator}c") != key(f"a{separator}b", "c")
+
+
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_sessions(mode: Any) -> None:
     async with asgi_server(server("session")) as running:

@@ -59,6 +59,8 @@ _OF_DATES: Final = re.compile(r'"\d{4}-\d\d-\d\d')
 _OF_NUMBERS: Final = re.compile(r'"([\w$-]{1,60})":\s*"-?\d+(?:\.\d+)?"')
 _COMPARES: Final = re.compile(r"[<>]|[!=]==?")
 _EQUALS: Final = re.compile(r"\b(\w++)\s*[!=]==?\s*(?:(['\"])|(\d)|([tf](?:rue|alse)\b)|(?:\w++\s*\.\s*)++(\w++))")
+_VALUES: Final = re.compile(r'"(\w{1,60})":\s*([^\sn])')
+"""Properties of answers, each with the first character of its value, except for `null`."""
 _KINDS: Final = {'"': "text", "{": "object", "[": "list", "t": "boolean", "f": "boolean"}
 """By the first character of a value as JSON text: what it is; all others are numbers."""
 
@@ -162,20 +164,16 @@ class CallHistory:
 
     def _compares_kinds(self, script: str) -> bool:
         """Whether a property that the answers have is compared with a literal, or another one, of a different kind."""
-        for name, quote, digit, boolean, other in set(_EQUALS.findall(script)):
-            kind = self._kind_of(name)
+        kinds: dict[str, str] = {}
+        for entry in self.last_answers.values():
+            for name, first in _VALUES.findall((entry.payload or "")[:LOOKED_AT]):
+                kinds.setdefault(name, _KINDS.get(first, "number"))
+        for name, quote, digit, boolean, other in _EQUALS.findall(script):
             literal = "text" if quote else "number" if digit else _KINDS.get(boolean[:1])
-            meant = self._kind_of(other) if other else literal
+            kind, meant = kinds.get(name), kinds.get(other) if other else literal
             if kind is not None and meant is not None and kind != meant:
                 return True
         return False
-
-    def _kind_of(self, name: str) -> str | None:
-        """What the first value of a property is that an answer has; None where none has one."""
-        for entry in self.last_answers.values():
-            if (found := re.search(rf'"{name}":\s*([^\sn])', (entry.payload or "")[:LOOKED_AT])) is not None:
-                return _KINDS.get(found[1], "number")
-        return None
 
     def _drop(self, site: tuple[str, str]) -> None:
         if (call := self.last_answers.pop(site, None)) is not None:
