@@ -233,7 +233,7 @@ class Broker:
         except Exception as failure:
             log_unexpected(f"looking up {kind} {display_name(name)!r}", failure)
             entry = CatalogEntry(display_name(name), app_id="", description="", input_schema={}, kind=kind)
-            raise await self._cleaner.run(self._failures.from_lookup, failure, entry) from None
+            raise await self._cleaner.run(self._failures.for_call(name).from_lookup, failure, entry) from None
 
     async def _call(self, name: str, arguments: dict[str, object], max_bytes: int) -> str:
         if (missing := self._namespaces.missing_tool_error(name)) is not None:
@@ -332,8 +332,8 @@ class Broker:
             raise error from None
         if _is_plain_success(result):
             return result
-        error = await self._cleaner.run(self._failures.from_result, result, entry, arguments)
-        if error is not None:
+        translate = self._failures.for_call(entry.name, arguments).from_result
+        if (error := await self._cleaner.run(translate, result, entry, arguments)) is not None:
             raise error
         return result
 
@@ -381,9 +381,10 @@ class Broker:
         self, failure: Exception, entry: CatalogEntry, arguments: Mapping[str, object]
     ) -> ToolCallError | None:
         """The error for an exception of a call. A hostile tool can make its translation slow, so a thread does that."""
+        translate = self._failures.for_call(entry.name, arguments).from_exception
         if isinstance(failure, MCPError) or len(str(failure)) > MAX_QUICK_CHARS:
-            return await self._cleaner.run(self._failures.from_exception, failure, entry, arguments)
-        return self._failures.from_exception(failure, entry, arguments)
+            return await self._cleaner.run(translate, failure, entry, arguments)
+        return translate(failure, entry, arguments)
 
 
 def _version(version: str | None) -> VersionSpec | None:

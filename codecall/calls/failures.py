@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 from typing import Final, cast
 
@@ -63,7 +63,7 @@ from codecall.fastmcp_errors import client_message
 from codecall.jsonio.decode import read_json
 from codecall.options import SanitizationOptions
 from codecall.ratelimit.refusal import RateLimitRefusedError
-from codecall.redaction.clean import clean_text, clean_value, well_formed
+from codecall.redaction.clean import clean_text, clean_value, secrets_not_in, well_formed
 from codecall.schema.validation import (
     Problem,
     describe_parameters,
@@ -116,6 +116,12 @@ class FailureTranslator:
 
     sanitization: SanitizationOptions
     """What is removed from error messages."""
+    given: object = None
+    """What the caller has written, as JSON data: the call's name and its input."""
+
+    def for_call(self, name: str, arguments: Mapping[str, object] | None = None) -> FailureTranslator:
+        """The translator for a call: no secret is removed that its name or input has."""
+        return replace(self, given=[name, arguments])
 
     def from_exception(
         self, failure: Exception, entry: CatalogEntry, arguments: Mapping[str, object] | None = None
@@ -159,10 +165,9 @@ class FailureTranslator:
 
     def from_lookup(self, failure: Exception, entry: CatalogEntry) -> ToolCallError:
         """The error for an exception that the server raised while `entry` was looked up, before any call."""
-        if isinstance(failure, (AuthorizationError, MCPError, ToolError)):
-            named = self.from_exception(failure, entry)
-            if named is not None:
-                return named
+        is_named = isinstance(failure, (AuthorizationError, MCPError, ToolError))
+        if is_named and (named := self.from_exception(failure, entry)) is not None:
+            return named
         return self._error(
             entry, f"{entry_label(entry)} could not be looked up: {client_message(failure, self.sanitization)}"
         )
@@ -170,14 +175,8 @@ class FailureTranslator:
     def from_rate_rule(self, failure: RateLimitRefusedError, entry: CatalogEntry) -> ToolCallError:
         """The error of a call that one of CodeCall's rate rules refuses."""
         error = failure.error
-        return self._error(
-            entry,
-            error.message,
-            RateLimitedError,
-            details=error.details,
-            hint=error.hint,
-            retry=error.retry_after_ms,
-        )
+        hint, retry = error.hint, error.retry_after_ms
+        return self._error(entry, error.message, RateLimitedError, details=error.details, hint=hint, retry=retry)
 
     def from_rate_limiter(self, _failure: Exception, entry: CatalogEntry) -> ToolCallError:
         """The error of a call that FastMCP's rate-limit middleware refuses; it does not say when to try again."""
@@ -293,18 +292,19 @@ class FailureTranslator:
         hint: str | None = None,
         retry: int | None = None,
     ) -> ToolCallError:
+        secrets = secrets_not_in(self.given)
         return kind(
-            clean_text(message, self.sanitization),
+            clean_text(message, self.sanitization, secrets),
             tool_name=entry.name,
             called=call_kind(entry),
             code=code,
-            details=None if details is None else self._details(details),
+            details=None if details is None else self._details(details, secrets),
             hint=hint,
             retry_after_ms=retry,
         )
 
-    def _details(self, details: object) -> object:
-        cleaned = clean_value(details, self.sanitization)
+    def _details(self, details: object, secrets: Sequence[str]) -> object:
+        cleaned = clean_value(details, self.sanitization, secrets)
         try:
             size = len(msgspec.json.encode(cleaned))
         except (TypeError, ValueError, RecursionError):

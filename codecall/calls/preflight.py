@@ -173,9 +173,10 @@ class CallPreflight:
         if not violations:
             return None
         problems = violation_problems(violations, entry.input_schema)
+        failures = self._failures.for_call(entry.name, arguments)
         if sum(len(item["field"]) for item in problems) > MAX_QUICK_CHARS:
-            return await ThreadedCleaner().run(self._failures.from_preflight, problems, entry), violations
-        return self._failures.from_preflight(problems, entry), violations
+            return await ThreadedCleaner().run(failures.from_preflight, problems, entry), violations
+        return failures.from_preflight(problems, entry), violations
 
     def _note_unnamed(self, arguments: Mapping[str, object], entry: CatalogEntry) -> None:
         """Take note of arguments that the tool's schema neither names nor refuses: most tools ignore those."""

@@ -39,7 +39,7 @@ from codecall.fastmcp_errors import client_message, log_unexpected
 from codecall.meta_tools.base import Runtime
 from codecall.meta_tools.run_request import ExecuteRequest, RunLimits
 from codecall.meta_tools.runs import StartedRun, max_value_bytes, run_observed
-from codecall.redaction.clean import ThreadedCleaner
+from codecall.redaction.clean import ThreadedCleaner, secrets_not_in
 from codecall.resume.refusal import ResumeError
 from codecall.sandbox.clock import RunClock
 from codecall.schema.validation import invalid_input_message
@@ -247,7 +247,8 @@ class _Run:
             error = failure
         if error is not None:
             add_default_hint(error, hints=_HINTS)
-            await ThreadedCleaner().clean_error(error, self._runtime.options.sanitization)
+            secrets = secrets_not_in(self._params)
+            await ThreadedCleaner().clean_error(error, self._runtime.options.sanitization, secrets)
         return ExecutionResult(
             "ok" if error is None else error.status,
             value=value if error is None else None,

@@ -14,6 +14,7 @@ has no shape (a password in a sentence, a path in a made-up notation) passes.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -76,7 +77,7 @@ def well_formed(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def clean_text(text: str, options: SanitizationOptions, *, environment: bool = True) -> str:
+def clean_text(text: str, options: SanitizationOptions, secrets: Sequence[str] | None = None) -> str:
     """`text` without stack traces, file paths, internal addresses and credentials; well-formed.
 
     Each thing removed leaves a mark such as `[path]`; consecutive stack frames leave one. A text longer than
@@ -85,8 +86,8 @@ def clean_text(text: str, options: SanitizationOptions, *, environment: bool = T
     Args:
         text: of an error.
         options: what is removed.
-        environment: whether it is compared with the secrets in this process's environment. A script would learn from
-            that which of its guesses is right.
+        secrets: the values of this process's environment that are removed; None: all of `environment_secrets`. From
+            one that stands in what a script has written, `secrets_not_in`, it would learn that its guess is right.
     """
     shortened = text
     if len(text) > MAX_TEXT_CHARS:
@@ -96,7 +97,7 @@ def clean_text(text: str, options: SanitizationOptions, *, environment: bool = T
         shortened = text[:end]
     valid = well_formed(shortened)
     visible = INVISIBLE.sub("", valid)
-    cleaned = _clean_visible(visible, options, environment)
+    cleaned = _clean_visible(visible, options, secrets)
     if cleaned == visible:
         cleaned = valid
     if len(shortened) < len(text):
@@ -104,9 +105,9 @@ def clean_text(text: str, options: SanitizationOptions, *, environment: bool = T
     return cleaned.strip() if cleaned != text else text
 
 
-def _clean_visible(text: str, options: SanitizationOptions, environment: bool) -> str:
-    if environment and options.remove_file_paths:
-        for value in environment_secrets():
+def _clean_visible(text: str, options: SanitizationOptions, secrets: Sequence[str] | None) -> str:
+    if options.remove_file_paths:
+        for value in environment_secrets() if secrets is None else secrets:
             text = text.replace(value, CREDENTIAL)
     rules = options.remove_stack_traces, options.remove_file_paths
     if (text, rules) in _KNOWN_CLEAN:
@@ -136,6 +137,17 @@ def environment_secrets() -> list[str]:
     return sorted(filter(_is_secret_value, values), key=len, reverse=True)
 
 
+def secrets_not_in(given: object) -> list[str]:
+    """The `environment_secrets` that do not stand in JSON data which a caller has written."""
+    if not (secrets := environment_secrets()):
+        return secrets
+    try:
+        text = json.dumps(given, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        return []
+    return [secret for secret in secrets if json.dumps(secret, ensure_ascii=False)[1:-1] not in text]
+
+
 @lru_cache(maxsize=1_024)
 def _is_secret_variable(name: str) -> bool:
     known = COMMON_VARIABLES.get(name)
@@ -160,13 +172,20 @@ def is_secret_name(name: str) -> bool:
     return SECRET_KEY.fullmatch(name) is not None
 
 
-def clean_error(error: CodeCallError, options: SanitizationOptions) -> None:
+def clean_error(error: CodeCallError, options: SanitizationOptions, secrets: Sequence[str] | None = None) -> None:
     """Clean every text that `error` takes into its envelope: message and hint, an error's name, a tool's details.
 
     The script's line stays as it was sent: whoever reads it has written it. Doing it twice changes nothing more.
+
+    Args:
+        error: any.
+        options: what is removed.
+        secrets: as of `clean_text`. Where it is None, what a script says, or is quoted with, loses none; nor does the
+            error of a call, which has lost them where it was made.
     """
-    # What a script says, or is quoted with.
-    clean = partial(clean_text, options=options, environment=not isinstance(error, ScriptError | ScriptRefused))
+    if secrets is None and isinstance(error, ScriptError | ScriptRefused | ToolCallError):
+        secrets = ()
+    clean = partial(clean_text, options=options, secrets=secrets)
     error.message = clean(error.message)
     if error.hint is not None:
         parts = error.hint.split(error.shown_path) if error.shown_path else [error.hint]
@@ -174,29 +193,30 @@ def clean_error(error: CodeCallError, options: SanitizationOptions) -> None:
     if isinstance(error, ScriptError):
         error.name = clean(error.name)
     elif isinstance(error, ToolCallError) and error.details is not None:
-        error.details = clean_value(error.details, options)
+        error.details = clean_value(error.details, options, secrets)
 
 
 class _Budget:
     """What is left of the bounds of one value."""
 
-    def __init__(self) -> None:
+    def __init__(self, secrets: Sequence[str] | None) -> None:
+        self._secrets = secrets
         self.nodes = MAX_NODES
         self.chars = MAX_VALUE_CHARS
 
     def text(self, text: str, options: SanitizationOptions) -> str:
         """`text` cleaned, or a mark when it is too much."""
         self.chars -= min(len(text), MAX_TEXT_CHARS)
-        return clean_text(text, options) if self.chars >= 0 else f"…[truncated {len(text)} characters]"
+        return clean_text(text, options, self._secrets) if self.chars >= 0 else f"…[truncated {len(text)} characters]"
 
 
-def clean_value(value: object, options: SanitizationOptions) -> object:
+def clean_value(value: object, options: SanitizationOptions, secrets: Sequence[str] | None = None) -> object:
     """JSON data with every string in it cleaned, keys included, and the values of secret-named keys removed.
 
     Bounded: nesting deeper than `MAX_DEPTH`, anything past the first `MAX_NODES` values, and strings past the first
     `MAX_VALUE_CHARS` characters of all become a mark.
     """
-    return _clean(value, options, 0, _Budget())
+    return _clean(value, options, 0, _Budget(secrets))
 
 
 _MASKED: Final = re.compile(rf"{MARK}-\d+(?: \(\d+ characters\))?")
@@ -248,12 +268,14 @@ class ThreadedCleaner:
         work = partial(clean, *arguments, **options)
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
 
-    async def clean_error(self, error: CodeCallError, options: SanitizationOptions) -> None:
+    async def clean_error(
+        self, error: CodeCallError, options: SanitizationOptions, secrets: Sequence[str] | None = None
+    ) -> None:
         """`clean_error`, at once when there is little to clean."""
         if len(error.message) <= MAX_QUICK_CHARS and not (isinstance(error, ToolCallError) and error.details):
-            clean_error(error, options)
+            clean_error(error, options, secrets)
         else:
-            await self.run(clean_error, error, options)
+            await self.run(clean_error, error, options, secrets)
 
 
 def code_point_escape(character: str) -> str:

@@ -248,7 +248,7 @@ def _is_schema(value: dict[str, object]) -> bool:
 def mask_call_inputs(calls: Sequence[CallRecord]) -> None:
     """Mask what is shown of the inputs of calls: a credential that a script hands from one tool to the next need not be
     seen by whoever reads its answer."""
-    masker = Masker()
+    masker = Masker(environment=False)  # a script would see which of its guesses is masked
     for call in calls:
         call.input = cast("str", masker.mask(call.input, "", []))
 

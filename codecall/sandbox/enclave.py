@@ -364,7 +364,7 @@ class Enclave:
             result = replace(result, lines=run.coverage.lines)
         if dry_run and isinstance(result.value, dict):
             report = cast("dict[str, object]", result.value)
-            findings = await ThreadedCleaner().run(clean_value, report["findings"], self._sanitization)
+            findings = await ThreadedCleaner().run(clean_value, report["findings"], self._sanitization, ())
             result = replace(result, value={**report, "findings": findings})
         return await self._cleaned(result)
 
@@ -390,7 +390,8 @@ class Enclave:
         return result
 
     def _cleaned_warnings(self, warnings: Sequence[str]) -> tuple[str, ...]:
-        return tuple(clean_text(warning[:MAX_WARNING], self._sanitization) for warning in warnings)
+        # They quote the script.
+        return tuple(clean_text(warning[:MAX_WARNING], self._sanitization, ()) for warning in warnings)
 
 
 async def refuse_excess(
