@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -420,3 +422,51 @@ async def test_a_document_that_fastmcp_does_not_understand_is_refused(tmp_path: 
     path.write_text(json.dumps({"openapi": "3.1.0", "paths": {"/a": {"get": {"parameters": 5}}}}))
     with pytest.raises(OptionsError, match="cannot make tools"):
         await build_openapi_server("a", OpenApiServer(openapi=str(path), base_url="https://a.test"))
+
+
+async def test_a_document_is_read_in_no_thread_that_others_need(tmp_path: Path):
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps(document()))
+    works: list[object] = []
+
+    class Executor(ThreadPoolExecutor):
+        """The threads of the event loop."""
+
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            works.append(fn)
+            return super().submit(fn, *args, **kwargs)
+
+    asyncio.get_running_loop().set_default_executor(Executor(1))
+    server = await build_openapi_server("a", OpenApiServer(openapi=str(path), base_url="https://a.test"))
+    assert (await tools_of(server), works) == (["drop_page", "list_pages", "read_page", "write_page"], [])
+
+
+async def test_a_document_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps(document()))
+    loop, reads = asyncio.get_running_loop(), asyncio.Event()
+    threads: list[threading.Thread] = []
+
+    class Endless(dict[str, object]):
+        """Documents of which FastMCP never has enough."""
+
+        def __iter__(self) -> Iterator[str]:
+            threads.append(threading.current_thread())
+            loop.call_soon_threadsafe(reads.set)
+            while True:
+                pass
+
+        keys = items = values = __iter__  # type: ignore[assignment]
+
+    options = OpenApiServer(openapi=str(path), base_url="https://a.test")
+    with monkeypatch.context() as patch:
+        patch.setattr(openapi, "read_json", lambda _: Endless(json.loads(path.read_text())))
+        build = asyncio.create_task(build_openapi_server("a", options))
+        await reads.wait()
+        build.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await build
+    assert await tools_of(await build_openapi_server("a", options))
+    (thread,) = threads
+    thread.join(30)
+    assert not thread.is_alive()
