@@ -365,7 +365,7 @@ class _ParameterChecks(Middleware):
     """
 
     def __init__(self, headers: Set[str]) -> None:
-        self._reserved = headers | _TRANSPORT_HEADERS | _METHOD_HEADERS
+        self._reserved = {_as_hyphens(name) for name in headers} | _TRANSPORT_HEADERS | _METHOD_HEADERS
         self._headers: dict[str, Mapping[str, str]] = {}
         self._in_path: dict[str, Collection[str]] = {}
         self._known: dict[str, Collection[str]] = {}
@@ -379,7 +379,9 @@ class _ParameterChecks(Middleware):
         self._in_path[tool.name] = [name for name, place in places if place["location"] == "path"]
         self._cookies[tool.name] = [name for name, place in places if place["location"] == "cookie"]
         not_for_callers = {
-            name for name, place in places if _header(place["location"], place["openapi_name"]) in self._reserved
+            name
+            for name, place in places
+            if _as_hyphens(_header(place["location"], place["openapi_name"])) in self._reserved
         }
         self._not_for_callers[tool.name] = not_for_callers
         headers = {name: _header(place["location"], place["openapi_name"]) for name, place in places}
@@ -429,6 +431,11 @@ class _ParameterChecks(Middleware):
 def _header(location: str, name: str) -> str:
     """The header that a parameter at this place sets, in lower case; empty: none."""
     return {"header": name.strip().lower(), "cookie": "cookie"}.get(location, "")
+
+
+def _as_hyphens(header: str) -> str:
+    """A header's name as CGI and what descends from it tell names apart, which read `X_Key` as `X-Key`."""
+    return header.replace("_", "-")
 
 
 class _OpenBody(dict[str, dict[str, str]]):

@@ -311,7 +311,8 @@ async def test_schemas_of_results_are_published_while_they_are_few_bytes(
 
 
 async def test_a_caller_sets_no_cookie_of_the_operators_and_no_header_of_the_transport(api: Api, tmp_path: Path):
-    hidden = ("Host", "Transfer-Encoding", "X-HTTP-Method-Override", "Accept-Encoding")
+    # Many servers read an underscore as a hyphen.
+    hidden = ("Host", "Transfer-Encoding", "X-HTTP-Method-Override", "Accept-Encoding", "X_HTTP_Method_Override")
     places = [("c", "cookie"), ("n", "cookie"), *((name, "header") for name in hidden), ("q", "query")]
     parameters = [{"name": name, "in": place, "required": True, "schema": {}} for name, place in places]
     read = {"operationId": "read", "parameters": parameters, "responses": ANSWER}
@@ -333,12 +334,26 @@ async def test_a_caller_sets_no_cookie_of_the_operators_and_no_header_of_the_tra
                 ("Transfer-Encoding", "chunked"),
                 ("X-HTTP-Method-Override", "DELETE"),
                 ("Accept-Encoding", "gzip"),
+                ("X_HTTP_Method_Override", "DELETE"),
             ]:
                 with pytest.raises(ToolError, match=f"'{name}' is a (cookie|header)"):
                     await client.call_tool("read", {**given, name: value})
             assert api.cookies == []
             await client.call_tool("read", given)
         assert api.cookies == (["session=operator"] if "Cookie" in headers else ["c=mine; n=7"])
+
+
+@pytest.mark.parametrize(("configured", "said"), [("X-Api-Key", "X_Api_Key"), ("x_api_key", "X-API-KEY")])
+async def test_a_configured_header_is_no_callers_however_it_is_spelled(
+    api: Api, tmp_path: Path, configured: str, said: str
+):
+    read = {"operationId": "read", "parameters": [{"name": said, "in": "header", "schema": {}}], "responses": ANSWER}
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps(document(paths={"/books": {"get": read}})))
+    options = OpenApiServer(openapi=str(path), base_url=api.url, headers={configured: "operator"})
+    async with Client(await build_openapi_server("web", options)) as client:
+        with pytest.raises(ToolError, match=f"'{said}' is a header that the gateway sets"):
+            await client.call_tool("read", {said: "mine"})
 
 
 @pytest.mark.parametrize("per_client", [False, True])
