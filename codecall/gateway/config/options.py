@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, model_
 
 from codecall.approvals.options import ApprovalRule, read_approvals
 from codecall.errors import OptionsError
-from codecall.gateway.config.urls import explain_url
+from codecall.gateway.config.urls import explain_url, is_url
 from codecall.meta_tools.starlark.options import ToolFilesOptions, read_tool_files
 from codecall.option_base import Options
 from codecall.options import StarlarkOptions
@@ -46,7 +46,7 @@ def _plain_url(value: str) -> str:
 
 
 def _path_or_url(value: str) -> str:
-    return _plain_url(value) if "://" in value else value
+    return _plain_url(value) if is_url(value) else value
 
 
 ServerName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]

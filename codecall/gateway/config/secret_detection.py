@@ -28,6 +28,8 @@ _SECRET_NAME: Final = re.compile(
 """Names of settings of servers that hold a secret, beside those that `masking` knows: there `key` is often a field."""
 
 _PUBLIC_KEY: Final = re.compile(r"(?:.*[\W_])?public[\W_]?key", re.IGNORECASE)
+_ASK_PASS: Final = re.compile(r"(?:.*(?:[\W_]|[a-z](?=A)))?(?i:ask)[\W_]?(?i:pass)")
+"""Names of programs that ask for a password: these are started."""
 _DIGIT_SECRET: Final = re.compile(r"(?:.*[\W_])?(?:pin|pw|pwd|pass|passw(?:or)?d|passcode|secret)", re.IGNORECASE)
 """Names of secrets that may be digits alone, however few."""
 
@@ -57,6 +59,7 @@ def is_secret_setting(name: str, value: str) -> bool:
         or literal.lower() in _PLAIN_WORDS
         or not _SECRET_NAME.fullmatch(name)
         or _PUBLIC_KEY.fullmatch(name)
+        or _ASK_PASS.fullmatch(name)
     ):
         return False
     return not literal.isdecimal() or len(literal) >= _MANY_DIGITS or _DIGIT_SECRET.fullmatch(name) is not None

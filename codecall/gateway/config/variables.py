@@ -24,7 +24,7 @@ from typing import Final, TypeVar, cast
 from codecall.errors import OptionsError
 from codecall.gateway.config.mcp_clients import PLACEHOLDER
 from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
-from codecall.gateway.config.urls import explain_url, url_address
+from codecall.gateway.config.urls import explain_url, is_url, url_address
 
 _LINE = re.compile(
     r"""[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][\w.-]*)[ \t]*=[ \t]*
@@ -102,8 +102,9 @@ REFERENCE = re.compile(
 )
 """One reference, or the escaped beginning of one. Braces with anything else in them are no reference."""
 
-ABSOLUTE_PATH = re.compile(r"[/\\~]|[A-Za-z]:[/\\]|[A-Za-z][A-Za-z0-9+.-]+://|\$?\$\{")
-"""Beginnings of paths that are not relative to the folder of their file: a root, a home, a URL, a reference."""
+ABSOLUTE_PATH = re.compile(r"[/\\~]|[A-Za-z]:[/\\]|[A-Za-z][A-Za-z0-9+.-]+://|(?i:https?):|\$?\$\{")
+"""Beginnings of paths that are not relative to the folder of their file: a root, a home, a URL, be it a mistyped one,
+a reference."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -228,7 +229,7 @@ def resolve_server(server: Server, *, name: str, environ: Mapping[str, str] | No
         if isinstance(text, str) and _CONTROL.search(text):
             replacer.refuse(f"{field}: a line break or another control character is in it")
     for field in ("url", "openapi", "base_url"):
-        if isinstance(text := changes.get(field), str) and (field != "openapi" or "://" in text):
+        if isinstance(text := changes.get(field), str) and (field != "openapi" or is_url(text)):
             _check_url(field, str(getattr(server, field)), text, replacer)
     replacer.finish()
     return server.model_copy(update=changes)

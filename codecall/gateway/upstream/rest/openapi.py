@@ -25,11 +25,14 @@ from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from mcp import ClientSession
 from mcp_types import CallToolRequestParams, ToolAnnotations
 
+from codecall.concurrency import StoppableThreads
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import OpenApiServer
 from codecall.gateway.upstream.addresses import is_allowed_target
 from codecall.gateway.upstream.rest.client import CALL_HEADERS, create_client
 from codecall.gateway.upstream.rest.schemas import PublishedSchemas, trim_schemas
+from codecall.gateway.upstream.rest.validity import check_validity
+from codecall.gateway.upstream.rest.work import MAX_DEPTH, TooMuchWorkError
 from codecall.jsonio.decode import read_json
 from codecall.jsonio.documents import is_harmless_yaml
 
@@ -45,8 +48,9 @@ MAX_BYTES: Final = 16 * 1024 * 1024
 MAX_URL: Final = 2_048
 """Characters of the URL at which a document says that the API is."""
 
-MAX_DEPTH: Final = 100
-"""Nesting of a YAML document; the time to read deeper ones grows by its square."""
+_THREADS: Final = StoppableThreads("documents", 2)
+"""A document may take all of the time that its server has to start, and be fetched anew at each call: the other servers
+keep one of these threads, and all of those in which the event loop looks up addresses."""
 
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _REPEATABLE: Final = _SAFE | {"PUT", "DELETE"}
@@ -127,8 +131,8 @@ async def build_openapi_server(name: str, options: OpenApiServer) -> FastMCP[Any
         OptionsError: the document cannot be fetched, is no OpenAPI document, or does not say where the API is.
     """
     text, url = await _fetch_document(name, options)
-    document = await asyncio.to_thread(_parse, name, text)
-    base_url = options.base_url or await asyncio.to_thread(_base_url, name, document, url)
+    document = await _THREADS.run(name, lambda: _parse(name, text))
+    base_url = options.base_url or await _THREADS.run(name, lambda: _base_url(name, document, url))
     if options.headers and options.base_url is None and (url is None or _origin(base_url) != _origin(url)):
         # A document is data: its author must not decide who gets the headers.
         raise OptionsError(
@@ -143,14 +147,14 @@ async def build_openapi_server(name: str, options: OpenApiServer) -> FastMCP[Any
             " public address",
             hint="Set base_url to the API's URL, if that is meant.",
         )
-    return await asyncio.to_thread(_build_server, name, document, base_url, options, stranger or None)
+    return await _THREADS.run(name, lambda: _build_server(name, document, base_url, options, stranger or None))
 
 
 async def _fetch_document(name: str, options: OpenApiServer) -> tuple[bytes, str | None]:
     """The text of the document, and the URL it was fetched from; None: it is a file."""
     if not _URL.match(options.openapi):
         try:
-            return await asyncio.to_thread(_read_file, options.openapi), None
+            return await _THREADS.run(name, lambda: _read_file(options.openapi)), None
         except OSError as failure:
             raise OptionsError(
                 f"servers.{name}.openapi: the file {_full_path(options.openapi)} cannot be read"
@@ -315,12 +319,18 @@ def _build_server(
 
     try:
         trim_schemas(document)
+        check_validity(document)
         provider = OpenAPIProvider(
             document,
             client,
             route_maps=[RouteMap(mcp_type=MCPType.TOOL)],
             mcp_component_fn=annotate,
         )
+    except TooMuchWorkError as failure:
+        raise OptionsError(
+            f"servers.{name}.openapi: the document is too much: {failure}",
+            hint="Save it without the paths that are not needed, and give the path of the file.",
+        ) from None
     except Exception as failure:
         logger.debug("The OpenAPI document of %s cannot be used", name, exc_info=True)
         raise OptionsError(
@@ -355,7 +365,7 @@ class _ParameterChecks(Middleware):
     """
 
     def __init__(self, headers: Set[str]) -> None:
-        self._reserved = headers | _TRANSPORT_HEADERS | _METHOD_HEADERS
+        self._reserved = {_as_hyphens(name) for name in headers} | _TRANSPORT_HEADERS | _METHOD_HEADERS
         self._headers: dict[str, Mapping[str, str]] = {}
         self._in_path: dict[str, Collection[str]] = {}
         self._known: dict[str, Collection[str]] = {}
@@ -369,7 +379,9 @@ class _ParameterChecks(Middleware):
         self._in_path[tool.name] = [name for name, place in places if place["location"] == "path"]
         self._cookies[tool.name] = [name for name, place in places if place["location"] == "cookie"]
         not_for_callers = {
-            name for name, place in places if _header(place["location"], place["openapi_name"]) in self._reserved
+            name
+            for name, place in places
+            if _as_hyphens(_header(place["location"], place["openapi_name"])) in self._reserved
         }
         self._not_for_callers[tool.name] = not_for_callers
         headers = {name: _header(place["location"], place["openapi_name"]) for name, place in places}
@@ -419,6 +431,11 @@ class _ParameterChecks(Middleware):
 def _header(location: str, name: str) -> str:
     """The header that a parameter at this place sets, in lower case; empty: none."""
     return {"header": name.strip().lower(), "cookie": "cookie"}.get(location, "")
+
+
+def _as_hyphens(header: str) -> str:
+    """A header's name as CGI and what descends from it tell names apart, which read `X_Key` as `X-Key`."""
+    return header.replace("_", "-")
 
 
 class _OpenBody(dict[str, dict[str, str]]):

@@ -6,12 +6,20 @@ much is replaced in the document, before FastMCP makes the copies, and what it h
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from codecall.gateway.upstream.interface import UNCHECKED_KEYWORD, unchecked_schema
 from codecall.gateway.upstream.messages import shorten
+from codecall.gateway.upstream.rest.work import (
+    Budget,
+    Measure,
+    References,
+    as_list,
+    as_object,
+    json_size,
+    keep_reference,
+)
 
 MAX_INPUT_SCHEMA: Final = 64 * 1024
 """Largest schema of an operation's parameters that is published as it is, as JSON."""
@@ -28,125 +36,104 @@ MAX_RESULT_SCHEMAS: Final = 8 * 1024 * 1024
 _MAX_DESCRIPTION: Final = 200
 """Characters of the description of a parameter whose schema is left out."""
 
-_MAX_REFERENCES: Final = 10
-"""References that are followed to what is no reference."""
-
-_DEFINITION: Final = "#/components/schemas/"
-_BYTES_PER_DEFINITION: Final = 50
+_METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+"""The members of a path that FastMCP makes operations of."""
 
 _Json = dict[str, object]
 
 
 def trim_schemas(document: dict[str, Any]) -> None:
-    """Replace those schemas of a document's operations that are too much with all that they refer to."""
-    definitions = _Definitions(document)
-    input_left, result_left = MAX_INPUT_SCHEMAS, MAX_RESULT_SCHEMAS
+    """Replace those schemas of a document's operations that are too much with all that they refer to.
 
-    outlines: dict[tuple[object, int], tuple[_Json, int, _Json]] = {}
-    """What a schema that operations may share is replaced by, its size, and the schema, whose identity is the key."""
-
-    def trim(places: Iterator[_Json], most: int, left: int, outline: Callable[[_Json], _Json]) -> int:
-        for place in places:
-            size = definitions.size(place.get("schema"), min(most, left))
-            if size > min(most, left):
-                schema = definitions.resolve(place.get("schema"))
-                if (known := (outline, id(schema))) not in outlines:
-                    outlined = outline(schema)
-                    outlines[known] = outlined, _size(outlined), schema
-                place["schema"], size, _ = outlines[known]
-                if size > left:
-                    place["schema"], size = _kind(schema), 0
-            left -= size
-        return left
-
-    for path in map(definitions.resolve, _values(document.get("paths"))):
-        shared = _items(path.get("parameters"))
-        for operation in _members(path):
-            parameters = [definitions.resolve(each) for each in (*shared, *_items(operation.get("parameters")))]
-            body = definitions.resolve(operation.get("requestBody"))
-            inputs = (*_with_schema(parameters), *(place for each in (*parameters, body) for place in _content(each)))
-            input_left = trim(iter(inputs), MAX_INPUT_SCHEMA, input_left, _outline)
-            answers = [definitions.resolve(each) for each in _values(operation.get("responses"))]
-            results = (place for answer in answers for place in _content(answer))
-            result_left = trim(results, MAX_RESULT_SCHEMA, result_left, _kind)
+    Raises:
+        TooMuchWorkError: FastMCP's work with the document would be.
+    """
+    budget = Budget()
+    for _ in budget.walk(document):
+        pass
+    references = References(document, budget)
+    inputs = _Trimmed(references, budget, MAX_INPUT_SCHEMA, MAX_INPUT_SCHEMAS, _outline, merges=True)
+    results = _Trimmed(references, budget, MAX_RESULT_SCHEMA, MAX_RESULT_SCHEMAS, _kind)
+    for path in as_object(document.get("paths")).values():
+        members = as_object(path)
+        operations = [as_object(members[method]) for method in _METHODS if isinstance(members.get(method), dict)]
+        if operations:
+            for parameter in as_list(members.get("parameters")):
+                inputs.use(parameter, len(operations))
+        for operation in operations:
+            for node in (*as_list(operation.get("parameters")), operation.get("requestBody")):
+                inputs.use(node)
+            for node in as_object(operation.get("responses")).values():
+                results.use(node)
 
 
-class _Definitions:
-    """What a document defines for reference."""
+class _Trimmed:
+    """The schemas of inputs or of results, while there are bytes left for them.
 
-    def __init__(self, document: Mapping[str, object]) -> None:
-        components = _object(document.get("components"))
-        self._sections = {section: _object(components[section]) for section in components}
-        self._schemas = self._sections.get("schemas", {})
-        self._measured: dict[str, tuple[int, Sequence[str]]] = {}
+    Args:
+        most: bytes of one schema.
+        left: bytes of all of them.
+        outline: what replaces a schema that is more.
+        merges: whether FastMCP merges the schemas that a discriminator names.
+    """
 
-    def resolve(self, node: object) -> _Json:
-        """What a reference to a component leads to; empty: nowhere."""
-        for _ in range(_MAX_REFERENCES):
-            if not isinstance(reference := _object(node).get("$ref"), str):
-                return _object(node)
-            section, _, name = reference.removeprefix("#/components/").partition("/")
-            node = self._sections.get(section, {}).get(name)
-        return {}
+    def __init__(
+        self,
+        references: References,
+        budget: Budget,
+        most: int,
+        left: int,
+        outline: Callable[[_Json], _Json],
+        *,
+        merges: bool = False,
+    ) -> None:
+        self._references = references
+        self._budget = budget
+        self._most = most
+        self._left = left
+        self._outline = outline
+        self._merges = merges
+        self._used: dict[int, tuple[_Json, int, int]] = {}
+        """By identity: what was used, the bytes of its schemas, and the work of a use."""
+        self._outlines: dict[int, tuple[_Json, _Json]] = {}
+        """By the identity of a schema that operations may share: it, and what replaces it."""
 
-    def size(self, schema: object, most: int) -> int:
-        """Bytes of a schema with every definition that it needs, counted no further than `most`."""
-        size, names = _measure(schema)
-        seen: set[str] = set()
-        pending = list(names)
-        while pending and size <= most:
-            name = pending.pop()
-            if name in seen or name not in self._schemas:
+    def use(self, node: object, times: int = 1) -> None:
+        """Count a parameter, a body or a response that so many operations use, and trim its schemas."""
+        keep_reference(node)
+        target, steps = self._references.follow(node)
+        used = as_object(target)
+        known = self._used.get(id(used))
+        if known is None or known[1] * times > self._left:
+            known = self._used[id(used)] = used, *self._trim(used, self._left // times)
+        self._left -= known[1] * times
+        self._budget.spend((steps + known[2]) * times)
+
+    def _trim(self, used: _Json, left: int) -> tuple[int, int]:
+        sizes = work = 0
+        for place in (used, *map(as_object, as_object(used.get("content")).values())):
+            if "schema" not in place:
                 continue
-            seen.add(name)
-            if name not in self._measured:
-                self._measured[name] = _measure(self._schemas[name])
-            own, names = self._measured[name]
-            size += own + _BYTES_PER_DEFINITION
-            pending += names
-        return size
+            most = min(self._most, left)
+            needs = self._references.closure(place["schema"], most)
+            if needs.size > most:
+                needs = self._replace(place, left)
+            left -= needs.size
+            sizes += needs.size
+            # Each schema that a discriminator names is merged with all that it is made of.
+            work += needs.work * (1 + needs.variants * self._merges)
+        return sizes, work + self._references.measure_anew(used).work
 
-
-def _measure(schema: object) -> tuple[int, Sequence[str]]:
-    """The bytes of a schema, and the names of the definitions in it, be they references or in a discriminator."""
-    names: dict[str, None] = {}
-    pending = [schema]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, str) and "/" in node:
-            names[node.rpartition("/")[2]] = None
-        elif isinstance(node, dict):
-            members = cast("_Json", node)
-            names |= {value: None for value in _object(members.get("mapping")).values() if isinstance(value, str)}
-            pending += members.values()
-        elif isinstance(node, list):
-            pending += cast("list[object]", node)
-    return _size(schema), list(names)
-
-
-def _object(value: object) -> _Json:
-    return cast("_Json", value) if isinstance(value, dict) else {}
-
-
-def _values(value: object) -> list[object]:
-    return list(_object(value).values())
-
-
-def _members(value: object) -> list[_Json]:
-    return [_object(each) for each in _values(value)]
-
-
-def _items(value: object) -> list[object]:
-    return cast("list[object]", value) if isinstance(value, list) else []
-
-
-def _with_schema(places: Sequence[_Json]) -> list[_Json]:
-    return [place for place in places if "schema" in place]
-
-
-def _content(place: _Json) -> list[_Json]:
-    """Where the schemas of a body stand."""
-    return _with_schema(_members(place.get("content")))
+    def _replace(self, place: _Json, left: int) -> Measure:
+        schema = as_object(self._references.follow(place["schema"])[0])
+        if id(schema) not in self._outlines:
+            self._outlines[id(schema)] = schema, self._outline(schema)
+        _, place["schema"] = self._outlines[id(schema)]
+        outlined = self._references.measure(place["schema"])
+        if outlined.size <= left:
+            return outlined
+        place["schema"] = _kind(schema)
+        return Measure(0, 1)
 
 
 class PublishedSchemas:
@@ -160,7 +147,7 @@ class PublishedSchemas:
         """What a tool publishes of its parameters: where that is too much, only their names, types and descriptions;
         and where those are, nothing. What is refused does not depend on it."""
         for described in (_with_used_definitions(schema), _outline(schema)):
-            size = _size(described)
+            size = json_size(described)
             if size <= min(MAX_INPUT_SCHEMA, self._input_left):
                 self._input_left -= size
                 return described
@@ -175,25 +162,21 @@ class PublishedSchemas:
             return None
         described = {**_with_used_definitions(schema), UNCHECKED_KEYWORD: True}
         described.pop("x-fastmcp-top-level-schema", None)
-        size = _size(described)
+        size = json_size(described)
         if size > min(MAX_RESULT_SCHEMA, self._result_left):
             return unchecked_schema(described)
         self._result_left -= size
         return described
 
 
-def _size(schema: object) -> int:
-    return len(json.dumps(schema, default=str))
-
-
 def _outline(schema: Mapping[str, Any]) -> _Json:
     """An input schema without what its parameters hold; where that is too much, without them."""
     kept = _kind(schema)
-    if properties := _object(schema.get("properties")):
+    if properties := as_object(schema.get("properties")):
         kept["type"] = "object"
-        kept["properties"] = {name: _parameter_outline(_object(each)) for name, each in properties.items()}
+        kept["properties"] = {name: _parameter_outline(as_object(each)) for name, each in properties.items()}
         kept |= {name: schema[name] for name in ("required", "additionalProperties") if name in schema}
-    return kept if _size(kept) <= MAX_INPUT_SCHEMA else _kind(schema)
+    return kept if json_size(kept) <= MAX_INPUT_SCHEMA else _kind(schema)
 
 
 def _parameter_outline(schema: Mapping[str, object]) -> _Json:

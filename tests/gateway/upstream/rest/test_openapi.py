@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -309,7 +311,8 @@ async def test_schemas_of_results_are_published_while_they_are_few_bytes(
 
 
 async def test_a_caller_sets_no_cookie_of_the_operators_and_no_header_of_the_transport(api: Api, tmp_path: Path):
-    hidden = ("Host", "Transfer-Encoding", "X-HTTP-Method-Override", "Accept-Encoding")
+    # Many servers read an underscore as a hyphen.
+    hidden = ("Host", "Transfer-Encoding", "X-HTTP-Method-Override", "Accept-Encoding", "X_HTTP_Method_Override")
     places = [("c", "cookie"), ("n", "cookie"), *((name, "header") for name in hidden), ("q", "query")]
     parameters = [{"name": name, "in": place, "required": True, "schema": {}} for name, place in places]
     read = {"operationId": "read", "parameters": parameters, "responses": ANSWER}
@@ -331,12 +334,26 @@ async def test_a_caller_sets_no_cookie_of_the_operators_and_no_header_of_the_tra
                 ("Transfer-Encoding", "chunked"),
                 ("X-HTTP-Method-Override", "DELETE"),
                 ("Accept-Encoding", "gzip"),
+                ("X_HTTP_Method_Override", "DELETE"),
             ]:
                 with pytest.raises(ToolError, match=f"'{name}' is a (cookie|header)"):
                     await client.call_tool("read", {**given, name: value})
             assert api.cookies == []
             await client.call_tool("read", given)
         assert api.cookies == (["session=operator"] if "Cookie" in headers else ["c=mine; n=7"])
+
+
+@pytest.mark.parametrize(("configured", "said"), [("X-Api-Key", "X_Api_Key"), ("x_api_key", "X-API-KEY")])
+async def test_a_configured_header_is_no_callers_however_it_is_spelled(
+    api: Api, tmp_path: Path, configured: str, said: str
+):
+    read = {"operationId": "read", "parameters": [{"name": said, "in": "header", "schema": {}}], "responses": ANSWER}
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps(document(paths={"/books": {"get": read}})))
+    options = OpenApiServer(openapi=str(path), base_url=api.url, headers={configured: "operator"})
+    async with Client(await build_openapi_server("web", options)) as client:
+        with pytest.raises(ToolError, match=f"'{said}' is a header that the gateway sets"):
+            await client.call_tool("read", {said: "mine"})
 
 
 @pytest.mark.parametrize("per_client", [False, True])
@@ -420,3 +437,51 @@ async def test_a_document_that_fastmcp_does_not_understand_is_refused(tmp_path: 
     path.write_text(json.dumps({"openapi": "3.1.0", "paths": {"/a": {"get": {"parameters": 5}}}}))
     with pytest.raises(OptionsError, match="cannot make tools"):
         await build_openapi_server("a", OpenApiServer(openapi=str(path), base_url="https://a.test"))
+
+
+async def test_a_document_is_read_in_no_thread_that_others_need(tmp_path: Path):
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps(document()))
+    works: list[object] = []
+
+    class Executor(ThreadPoolExecutor):
+        """The threads of the event loop."""
+
+        def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+            works.append(fn)
+            return super().submit(fn, *args, **kwargs)
+
+    asyncio.get_running_loop().set_default_executor(Executor(1))
+    server = await build_openapi_server("a", OpenApiServer(openapi=str(path), base_url="https://a.test"))
+    assert (await tools_of(server), works) == (["drop_page", "list_pages", "read_page", "write_page"], [])
+
+
+async def test_a_document_that_takes_too_long_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps(document()))
+    loop, reads = asyncio.get_running_loop(), asyncio.Event()
+    threads: list[threading.Thread] = []
+
+    class Endless(dict[str, object]):
+        """Documents of which FastMCP never has enough."""
+
+        def __iter__(self) -> Iterator[str]:
+            threads.append(threading.current_thread())
+            loop.call_soon_threadsafe(reads.set)
+            while True:
+                pass
+
+        keys = items = values = __iter__  # type: ignore[assignment]
+
+    options = OpenApiServer(openapi=str(path), base_url="https://a.test")
+    with monkeypatch.context() as patch:
+        patch.setattr(openapi, "read_json", lambda _: Endless(json.loads(path.read_text())))
+        build = asyncio.create_task(build_openapi_server("a", options))
+        await reads.wait()
+        build.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await build
+    assert await tools_of(await build_openapi_server("a", options))
+    (thread,) = threads
+    thread.join(30)
+    assert not thread.is_alive()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
-from fastmcp import Client
+from fastmcp import Client, FastMCP
+from fastmcp.server.providers.openapi import OpenAPITool
 
+from codecall.errors import OptionsError
 from codecall.gateway.config.options import OpenApiServer
-from codecall.gateway.upstream.rest import schemas
+from codecall.gateway.upstream.rest import schemas, validity, work
 from codecall.gateway.upstream.rest.openapi import _build_server, build_openapi_server
 from codecall.gateway.upstream.rest.schemas import PublishedSchemas, trim_schemas
 from tests.work import python_steps
@@ -93,9 +96,8 @@ def test_what_is_too_much_is_found_in_every_place_of_a_schema(monkeypatch: pytes
             },
             "put": {"requestBody": media(mapped), "responses": {}},
         },
-        "/q": {"$ref": "#/components/pathItems/Q"},
+        "/q": {"get": {"responses": {"default": media({"allOf": [ALL]})}}},
     }
-    components["pathItems"] = {"Q": {"get": {"responses": {"default": media({"allOf": [ALL]})}}}}
     trim_schemas(said)
     said["components"].pop("schemas")
     assert "All" not in json.dumps(said)
@@ -153,3 +155,150 @@ def test_parameters_that_are_together_too_large_are_left_out(monkeypatch: pytest
     monkeypatch.setattr(schemas, "MAX_INPUT_SCHEMAS", 100)
     schema = {"type": "object", "properties": {"a" * 200: {}}, "additionalProperties": False}
     assert PublishedSchemas().parameters(schema) == {"type": "object", "additionalProperties": True}
+
+
+def shared(count: int, where: str) -> dict[str, Any]:
+    """Few bytes that many operations share."""
+    content: dict[str, object] = {f"a/{n}": {"schema": {}} for n in range(count)}
+    parameters = [{"name": f"p{n}", "in": "query", "schema": {}} for n in range(count)]
+    components: dict[str, object] = {
+        "responses": {"R": {"description": "ok", "content": content}},
+        "requestBodies": {"B": {"content": content}},
+        "parameters": {"P": {"name": "p", "in": "query", "content": content}},
+    }
+    operation = {
+        "response": {"responses": {"200": {"$ref": "#/components/responses/R"}}},
+        "body": {"requestBody": {"$ref": "#/components/requestBodies/B"}, "responses": {}},
+        "parameter": {"parameters": [{"$ref": "#/components/parameters/P"}], "responses": {}},
+    }
+    paths: dict[str, object] = {f"/{n}": {"get": operation.get(where)} for n in range(count)}
+    if where == "path":
+        paths = {"/a": {"parameters": parameters, **{f"{n:x}": {} for n in range(count)}}}
+    return json.loads(json.dumps({**document(0, 0), "paths": paths, "components": components}))
+
+
+@pytest.mark.parametrize("where", ["path", "response", "body", "parameter"])
+def test_what_operations_share_is_looked_at_once(where: str):
+    few, many = shared(100, where), shared(200, where)
+    assert python_steps(lambda: trim_schemas(many)) < 3 * python_steps(lambda: trim_schemas(few))
+
+
+def build(said: dict[str, Any]) -> FastMCP[Any]:
+    """The server of a document."""
+    return _build_server("a", json.loads(json.dumps(said)), "https://a.test", OpenApiServer(openapi="x"), None)
+
+
+CYCLE = {f"C{n}": {"allOf": [{"$ref": f"#/components/schemas/C{m}"} for m in range(8)]} for n in range(8)}
+TEXTS = {f"p{n}": {"type": "string"} for n in range(1_000)}
+MAPPED = {"type": "object", "discriminator": {"propertyName": "k", "mapping": {str(n): "All" for n in range(500)}}}
+
+
+def posting(count: int, schema: object, **components: object) -> dict[str, Any]:
+    """Operations whose bodies have this schema."""
+    post = {"requestBody": media(schema), "responses": {}}
+    return {**document(0), "paths": {f"/{n}": {"post": post} for n in range(count)}, "components": components}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        shared(400, "response"),
+        shared(400, "body"),
+        shared(400, "parameter"),
+        posting(
+            0,
+            {},
+            schemas={"T": {"properties": TEXTS}, **{f"A{n}": {"$ref": "#/components/schemas/T"} for n in range(99)}},
+        ),
+        posting(0, {}, schemas={f"A{n}": {"$ref": f"#/components/schemas/A{n + 1}"} for n in range(400)}),
+        posting(9, {"allOf": [{"$ref": "#/components/schemas/C0"}]}, schemas=CYCLE),
+        posting(9, MAPPED, schemas={"All": {"allOf": [{"type": "object"}] * 99}}),
+    ],
+    ids=["responses", "bodies", "parameters", "definitions", "chain", "cycle", "variants"],
+)
+def test_a_document_is_refused_before_fastmcp_reads_what_is_shared_too_often(
+    said: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+):
+    build(document(1))
+    values = len(json.dumps(said)) // 2
+    monkeypatch.setattr(work, "MAX_WORK", 50_000)
+
+    def refuse() -> None:
+        with pytest.raises(OptionsError, match="the document is too much: reading it takes more than"):
+            build(said)
+
+    assert python_steps(refuse) < 20 * values
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"responses": {"200": {"description": "ok", **media({"x-fastmcp-top-level-schema": "Big"})}}},
+        {"parameters": [{"name": "q", "in": "query", "schema": {"$ref": "#/components/parameters/P/param_schema"}}]},
+        {"parameters": [{"name": "q", "in": "query", "schema": {"$ref": "#/components/headers/H/x-schema"}}]},
+        {
+            "parameters": [
+                {"$ref": "#/nowhere", "name": "q", "in": "query", "schema": {"$ref": "#/components/schemas/Big"}}
+            ]
+        },
+        {"requestBody": {"$ref": "#/components/requestBodies/B"}},
+        {"requestBody": {"$ref": "#/components/requestBodies/B0"}},
+    ],
+    ids=[
+        "named by FastMCP",
+        "a field of FastMCP's",
+        "an extension",
+        "beside a reference",
+        "in a body",
+        "by many steps",
+    ],
+)
+async def test_no_schema_that_is_too_much_comes_another_way(operation: dict[str, Any]):
+    big = {"type": "object", "properties": {f"p{n}": TEXT for n in range(300)}}
+    said = {**document(0), "paths": {"/a": {"post": {"responses": {}, **operation}}}}
+    bodies = {f"B{n}": {"$ref": f"#/components/requestBodies/B{n + 1}"} for n in range(20)}
+    said["components"] = {
+        "schemas": {"Big": big},
+        "parameters": {"P": {"name": "P", "in": "query", "schema": big}},
+        "headers": {"H": {"x-schema": big}},
+        "requestBodies": {
+            "B": {"$ref": "#/components/requestBodies/B20", **media({"$ref": "#/components/schemas/Big"})},
+            **bodies,
+            "B20": media({"$ref": "#/components/schemas/Big"}),
+        },
+    }
+    (tool,) = await build(said).list_tools()
+    assert isinstance(tool, OpenAPITool)
+    assert (
+        len(json.dumps([tool._route.request_schemas, tool._route.response_schemas, tool._route.flat_param_schema]))
+        < 70_000
+    )
+
+
+def test_what_is_wrong_is_not_written_down_with_all_around_it(caplog: pytest.LogCaptureFixture):
+    schema: dict[str, object] = {"type": 5, "x-text": "t" * 10_000}
+    for _ in range(40):
+        schema = {"properties": {"a": schema}}
+    tracemalloc.start()
+    try:
+        with pytest.raises(OptionsError, match="cannot make tools"):
+            build(posting(0, {}, schemas={"S": schema}))
+        assert tracemalloc.get_traced_memory()[1] < 20 * len(json.dumps(schema))
+    finally:
+        tracemalloc.stop()
+    assert "ttt" not in caplog.text
+
+
+def test_a_part_with_too_many_mistakes_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(validity, "MAX_NESTED", 5_000)
+    build(posting(0, {}, schemas={f"S{n}": {"allOf": [{}] * 100} for n in range(50)}))
+    with pytest.raises(OptionsError, match="too much: a path or a component of it is too large"):
+        build(posting(0, {}, schemas={"S": {"allOf": [1] * 5_000}}))
+
+
+def test_a_document_that_is_nested_too_deeply_is_refused():
+    schema: dict[str, object] = {}
+    for _ in range(100):
+        schema = {"items": schema}
+    with pytest.raises(OptionsError, match="too much: it is nested more than 100 deep"):
+        build(posting(0, {}, schemas={"S": schema}))
