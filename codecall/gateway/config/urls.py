@@ -29,7 +29,8 @@ def explain_url(url: str) -> str | None:
         return "a backslash is in the URL; in a part of it, it is written %5C"
     if not url.isprintable() or " " in url:
         return "a blank, a line break or another control character is in the URL"
-    if not url.startswith("${") and _scheme(url) not in {"http", "https"}:
+    # A start says what is wrong with one that has no more than a host.
+    if (is_url(url) or "@" in url) and not url.startswith("${") and _scheme(url) not in {"http", "https"}:
         return (
             "a URL of a server has http:// or https://, a host, and perhaps a port, which is a number; in what stands"
             " before the host, / ? @ are written %2F %3F %40"
