@@ -4,7 +4,6 @@ loop."""
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import gc
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Hashable, Iterable
@@ -242,6 +241,8 @@ class _StoppableThread(threading.Thread):
 
     def stop(self) -> None:
         """Raise `_WorkStopped` in the work, if it still runs; what waits in C is reached when it returns."""
+        import ctypes  # a plugin does without
+
         with self._lock:
             if self._may_be_stopped and self.ident is not None:
                 self._may_be_stopped = False
