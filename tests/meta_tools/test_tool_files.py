@@ -320,6 +320,10 @@ def typed_server() -> FastMCP:
         return Video(title="one", related=[Video(title="two")])
 
     @server.tool
+    def rows() -> list[dict[str, Any]]:
+        return []
+
+    @server.tool
     def titles() -> list[str]:
         return ["one"]
 
@@ -346,6 +350,7 @@ async def test_types_of_parameters_in_order_and_typed_dicts_of_results():
         "def order(amount: int, zip_code: str, anything: Any = None, extra: dict = None, fast: bool = False, "
         'note: str = ..., page: int | None = 1, price: float = 1.5, size: Literal["S", "L"] = "S", '
         "tags: list[str] = None) -> Video: # Order something.",
+        "def rows() -> list[dict]: ...",
         "def titles() -> list[str]: ...",
         "def learned(deep: bool = False) -> dict: ...",
         "def first(video: Video) -> Video: ...",

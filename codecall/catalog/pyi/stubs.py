@@ -39,7 +39,7 @@ class ToolStub:
     def output(self) -> JsonObject | None:
         """What is known of its results."""
         declared = self.entry.output_schema
-        return self.observed if is_uninformative(declared) else declared
+        return (self.observed or declared) if is_uninformative(declared) else declared
 
     @property
     def remark(self) -> str:

@@ -22,6 +22,7 @@ def answer(name: str, arguments: dict[str, object]) -> object:
         "orders_get": ORDERS[0],
         "items_list": PAGES.get(arguments.get("cursor")),  # type: ignore[call-overload]
         "small_list": {"items": [{"id": 1}], "total": 1},
+        "rows_list": {"rows": ORDERS, "page": 1, "pages": 3, "has_more": True},
         "stock_low": [{"sku": "a", "left": 1}, {"sku": "b", "left": 0}],
         "sites_list": ["AMS", "BER"],
         "cancel": "Order 1 was cancelled",
@@ -48,7 +49,7 @@ USER = {"properties": {"id": {}, "tags": {}, "items": {}, "nick": {}, "has_more"
 TOOLS = [
     *({"name": name} for name in ("orders_list", "orders_get", "items_list", "small_list", "stock_low", "sites_list")),
     *({"name": name} for name in ("cancel", "config", "fx", "note", "send", "user", "result", "fields")),
-    *({"name": name} for name in ("loans", "books", "tasks")),
+    *({"name": name} for name in ("loans", "books", "tasks", "rows_list")),
     {"name": "schema_orders", "outputSchema": PAGE},
     {"name": "schema_user", "outputSchema": USER},
 ]
@@ -424,6 +425,11 @@ WRONG = [
         "by `p.page_count`.",
     ),
     (PER_PAGE + "all.push(...p.data); if (!p.next) break; } return all.length", "`p.next`", "by `p.page_count`."),
+    (
+        "const r = await callTool('rows_list', {}); return r.nextPage ? 'more' : r.rows.length",
+        "`r.nextPage`",
+        "said by `r.has_more`.",
+    ),
     (
         LOOP + ALL + "cursor = p.pageToken; if (!cursor) break; } return all.length",
         "`p.pageToken`",

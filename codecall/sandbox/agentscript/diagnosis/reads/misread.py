@@ -270,11 +270,11 @@ def _more_key(answer: dict[str, object], *, once: bool) -> str | None:
     lists = [cast("list[object]", value) for value in islice(answer.values(), _MAX_KEYS) if isinstance(value, list)]
     items = len(lists[0]) if once and len(lists) == 1 else 0
     page = answer.get("page")
-    for key in islice(answer, _MAX_KEYS):
-        value = answer[key]
-        number = value if isinstance(value, int) and not isinstance(value, bool) else None
+    for key, value in islice(answer.items(), _MAX_KEYS):
         if _MORE.search(key) and (value is True or (isinstance(value, str) and value)):
             return key
+    for key, value in islice(answer.items(), _MAX_KEYS):
+        number = value if isinstance(value, int) and not isinstance(value, bool) else None
         if number is not None and _PAGES.search(key) and number > (page if isinstance(page, int) else 1):
             return key
         if number is not None and _TOTAL.search(key) and 0 < items < number:
