@@ -3,10 +3,12 @@ the script did not await."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, cast
 
 import msgspec
@@ -47,6 +49,9 @@ _ASYNC_CALLBACK: Final = {
 }
 """By method: what is said of an `async` callback; the empty one for those that ask it something."""
 
+_REFUSALS: Final = frozenset({"INVALID_INPUT", "TOOL_NOT_FOUND"})
+"""Codes of calls that no tool has seen, for what the script wrote."""
+
 _AWAIT_IT: Final = "Write `await` in front of a call whose value or failure matters."
 
 SETTLED: Final = "allSettled"
@@ -61,6 +66,10 @@ _COMPARES: Final = re.compile(r"[<>]|[!=]==?")
 _EQUALS: Final = re.compile(r"\b(\w++)\s*[!=]==?\s*(?:(['\"])|(\d)|([tf](?:rue|alse)\b)|(?:\w++\s*\.\s*)++(\w++))")
 _VALUES: Final = re.compile(r'"(\w{1,60})":\s*([^\sn])')
 """Properties of answers, each with the first character of its value, except for `null`."""
+_OBJECTS: Final = re.compile(r":\s*\[?\s*\{")
+"""Where a property of an answer has an object, or a list of them."""
+_MAX_OBJECTS: Final = 400
+"""Objects of one answer that are looked at for properties that stand deeper."""
 _KINDS: Final = {'"': "text", "{": "object", "[": "list", "t": "boolean", "f": "boolean"}
 """By the first character of a value as JSON text: what it is; all others are numbers."""
 
@@ -144,7 +153,22 @@ class CallHistory:
             return False
         wrapped = any(call.wrapped for call in self.last_answers.values())
         is_looked_at = shows_undefined or wrapped or "length" in script or SETTLED in script
-        return is_looked_at or any(self.unseen.values())
+        return is_looked_at or any(self.unseen.values()) or bool(self.nested(script))
+
+    def nested(self, script: str) -> dict[str, dict[str, set[str]]]:
+        """Names that the script reads and that stand deeper in an answer than it may expect: by what was called, each
+        with the properties whose objects have it, `stars` with `node` of `{node: {stars: 1}}`. Those that the script
+        reads of that property are left out, and those in lists that it names."""
+        found: dict[str, dict[str, set[str]]] = {}
+        for entry in self.last_answers.values():
+            payload = entry.payload or ""
+            if len(payload) > 2 * LOOKED_AT or _OBJECTS.search(payload) is None:
+                continue
+            for holder, is_list, name in _nested_names(_decoded(payload), self.reads):
+                read = re.escape(holder) + (r"\b" if is_list else rf"\s*(?:\?\s*)?\.\s*{name}\b")
+                if re.search(rf"\b{read}", script) is None:
+                    found.setdefault(entry.name, {}).setdefault(name, set()).add(holder)
+        return found
 
     def may_mistake(self, script: str, value: str) -> bool:
         """Whether a script may take a text of its answers for a number or a date, or compare values of different kinds,
@@ -178,6 +202,38 @@ class CallHistory:
     def _drop(self, site: tuple[str, str]) -> None:
         if (call := self.last_answers.pop(site, None)) is not None:
             self.chars -= len(call.payload or "")
+
+
+def _decoded(payload: str) -> object:
+    """A value of JSON text; None where it is none."""
+    try:
+        return msgspec.json.decode(payload)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def _nested_names(answer: object, names: Set[str]) -> set[tuple[str, bool, str]]:
+    """Names that an object of an answer does not have, and the value of one of its properties has: each with that
+    property, and whether it is a list."""
+    found = set[tuple[str, bool, str]]()
+    pending = deque([answer])
+    count = 0
+    while pending and count < _MAX_OBJECTS:
+        value = pending.popleft()
+        if isinstance(value, list):
+            pending.extend(islice(cast("list[object]", value), _MAX_OBJECTS))
+        elif isinstance(value, dict):
+            count += 1
+            owner = cast("dict[str, object]", value)
+            for holder, inner in owner.items():
+                is_list = isinstance(inner, list)
+                objects = cast("list[object]", inner)[:1] if is_list else [inner]
+                for having in objects:
+                    if isinstance(having, dict):
+                        keys = cast("dict[str, object]", having).keys()
+                        found |= {(holder, is_list, name) for name in names & keys - owner.keys()}
+                pending.append(inner)
+    return found
 
 
 def shorten(text: str) -> str:
@@ -220,6 +276,24 @@ class CallWarnings:
             warnings.append(f"The script ended without the values of {names}{more}: not awaited.{advice}")
         return warnings
 
+    def refused(self, said: str) -> list[str]:
+        """Warnings about what was called only in vain, each call refused before any tool ran, where the script has
+        caught that and says nothing of it.
+
+        Args:
+            said: The value of the script, JSON text, and the warnings that there are.
+        """
+        refusals: dict[str, list[str]] = {}
+        for call in self._calls.open_calls.values():
+            if call.failed and not self._calls.answered[call.name] and len(refusals) < MAX_FAILED_CALLS:
+                refusals.setdefault(call.name, []).append(call.payload or "{}")
+        return [
+            f"{'The call' if len(errors) == 1 else f'All {len(errors)} calls'} of {shorten(name)} "
+            f"{'was' if len(errors) == 1 else 'were'} refused, and the script went on: {text}"
+            for name, errors in refusals.items()
+            if (text := _refusal(errors, said)) is not None
+        ][:MAX_WARNED_CALLS]
+
     @property
     def _callbacks(self) -> Sequence[AsyncCallback]:
         return () if self._program is None else self._program.ending.async_callbacks
@@ -261,6 +335,16 @@ class CallWarnings:
         return [call for call in bare if any(start <= offsets[call.number] < end for start, end in spans)][
             :MAX_WARNED_CALLS
         ]
+
+
+def _refusal(errors: Sequence[str], said: str) -> str | None:
+    """The last of these errors, all refusals of calls, with its code; None where one is none, or is said already."""
+    decoded = [cast("dict[str, object]", msgspec.json.decode(error)) for error in errors]
+    if not all(error.get("code") in _REFUSALS for error in decoded):
+        return None
+    message, code = str(decoded[-1].get("message", "")), decoded[-1]["code"]
+    is_said = any(str(error["code"]) in said for error in decoded) or json.dumps(message)[1:MAX_SHOWN] in said
+    return None if is_said else f"{message:.{MAX_MESSAGE}} ({code})."
 
 
 def _statement_calls(dataflow: DataFlow | None) -> list[tuple[int, int]]:

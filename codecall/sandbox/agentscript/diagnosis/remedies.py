@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 from typing import Final, NamedTuple, cast
 
@@ -21,6 +21,9 @@ MAX_KEYS: Final = 100
 NOTHING_FOUND: Final = " Nothing was found:"
 """How advice begins about what `find` and its kin gave."""
 
+_DEFINITIONS: Final = frozenset({"$defs", "definitions"})
+"""Keywords of a schema under which the parts stand that others refer to."""
+
 _COUNTS: Final = frozenset({"total", "count", "size", "total_count", "totalCount"})
 """Members by which scripts ask how many items there are."""
 
@@ -35,6 +38,8 @@ class Advice(NamedTuple):
     """For a hint or a warning; begins with a blank where it is not empty."""
     key: str | None = None
     """The property of the same owner that it names."""
+    deeper: bool = False
+    """Whether it names a property of that one's value."""
     owner: bool = False
     """Whether it says that the owner itself is the value."""
 
@@ -129,8 +134,12 @@ def _name_advice(owner: str, step: str, parents: Sequence[Mapping[str, object]])
     """The advice to use a property with a similar name, or the property of that name one level below."""
     keys = {key: text for parent in parents for key in islice(parent, MAX_KEYS) if (text := member_text(owner, key))}
     key = closest_key(step[:MAX_SHOWN], islice(keys, MAX_KEYS))
-    meant = _nested_member(owner, step, parents) if key is None else keys[key]
-    return Advice(f" Did you mean `{meant}`?", key) if meant else None
+    if key is not None:
+        return Advice(f" Did you mean `{keys[key]}`?", key)
+    holder = _holder(step, parents)
+    member = None if holder is None else member_text(owner, holder)
+    meant = member and member_text(f"{member}.", step)
+    return Advice(f" Did you mean `{meant}`?", holder, deeper=True) if meant else None
 
 
 def _unwrapped_advice(step: str, observation: Observation, member: str) -> Advice | None:
@@ -144,16 +153,15 @@ def _unwrapped_advice(step: str, observation: Observation, member: str) -> Advic
     return Advice(f" The value is not wrapped: leave `.{step}` out.", owner=True)
 
 
-def _nested_member(owner: str, name: str, parents: Sequence[Mapping[str, object]]) -> str | None:
-    """The only member of these objects that has a property of that name itself."""
+def _holder(name: str, parents: Sequence[Mapping[str, object]]) -> str | None:
+    """The only property of these objects whose value has a property of that name itself."""
     having = {
         key
         for parent in parents[:MAX_KEYS]
         for key in islice(parent, MAX_KEYS)
         if isinstance(inner := parent[key], dict) and name in inner
     }
-    member = member_text(owner, having.pop()) if len(having) == 1 else None
-    return member and member_text(f"{member}.", name)
+    return having.pop() if len(having) == 1 else None
 
 
 def primitive_kind(values: Sequence[object]) -> str | None:
@@ -246,26 +254,48 @@ def is_missing(value: object) -> bool:
     return value is UNDEFINED or value is None
 
 
-def declares(described: str | None, name: str) -> bool:
+def declares(described: str | None, name: str, holders: Set[str] = frozenset()) -> bool:
     """Whether a tool says that its answers may have a property of a name.
 
     Args:
         described: What `getTool` gives of it, and what was seen of its answers, as JSON text; None where there is no
             such tool.
         name: The name of the property.
+        holders: Properties whose own values do not count: it is known that these have it.
     """
     if described is None:
         return False
     tool = cast("dict[str, object]", msgspec.json.decode(described))
-    pending = [tool.get("outputSchema"), tool.get(OBSERVED)]
+    return any(_schema_has(tool.get(key), name, holders) for key in ("outputSchema", OBSERVED))
+
+
+def _schema_has(root: object, name: str, holders: Set[str]) -> bool:
+    """Whether a schema has a property of that name anywhere but in those properties."""
+    pending, referred = [root], set[object]()
     while pending:
         schema = pending.pop()
-        if isinstance(schema, dict):
-            keywords = cast("dict[str, object]", schema)
-            properties = keywords.get("properties")
-            if isinstance(properties, dict) and name in properties:
-                return True
-            pending += keywords.values()
-        elif isinstance(schema, list):
+        if isinstance(schema, list):
             pending += cast("list[object]", schema)
+        if not isinstance(schema, dict):
+            continue
+        keywords = cast("dict[str, object]", schema)
+        properties = keywords.get("properties")
+        if isinstance(properties, dict):
+            if name in properties:
+                return True
+            pending += [value for key, value in cast("dict[str, object]", properties).items() if key not in holders]
+        reference = keywords.get("$ref")
+        if isinstance(reference, str) and reference not in referred:
+            referred.add(reference)
+            pending.append(_referred(root, reference))
+        pending += [value for key, value in keywords.items() if key not in {"properties", *_DEFINITIONS}]
     return False
+
+
+def _referred(root: object, reference: str) -> object:
+    """What `#/$defs/Name` stands for; None where it is not there."""
+    _, _, path = reference.partition("#/")
+    where, _, key = path.partition("/")
+    definitions = cast("dict[str, object]", root).get(where) if isinstance(root, dict) else None
+    found = isinstance(definitions, dict) and where in _DEFINITIONS
+    return cast("dict[str, object]", definitions).get(key) if found else None

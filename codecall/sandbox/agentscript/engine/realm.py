@@ -8,7 +8,7 @@ what runs is decided here, job by job.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, Literal, Protocol, TypeAlias, cast
@@ -328,6 +328,7 @@ class Realm:
             )
             joined = "".join(warnings)
             warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
+        warnings += self._call_warnings().refused("\n".join((value, *warnings)))
         warnings += self._unknown_tool_warnings(program.script)
         if self._calls.may_mistake(program.script, value):
             warnings += mistaken_texts(program, self._calls, value, self._room_ms)
@@ -335,10 +336,10 @@ class Realm:
             warnings = warn_of_context(warnings, program, self._context, self._room_ms)
         return warnings
 
-    def _declares(self, tool: str, name: str) -> bool:
+    def _declares(self, tool: str, name: str, holders: Set[str]) -> bool:
         if tool not in self._described:
             self._described[tool] = self.ask(tool, "answers", "")
-        return declares(self._described[tool], name)
+        return declares(self._described[tool], name, holders)
 
     def _host_fail(self, report: str) -> None:
         error = _decode_json(report, type=ThrownError)

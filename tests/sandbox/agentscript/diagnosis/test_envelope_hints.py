@@ -161,3 +161,54 @@ async def test_a_direct_call_has_a_hint_and_no_place(client: Client[Any]) -> Non
     assert body is not None
     # There is no script that could read a schema.
     assert body["error"]["hint"] == "Correct the fields named here; codecall:describe gives the whole schema."
+
+
+SIZES = "const sizes = (await callTool('users:list', {})).users.map((user) => user.name); "
+REMOVE = "callTool('invoices:remove', { invoice: size })"
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        (
+            SIZES + f"let n = 0; for (const size of [...sizes, 2]) {{ try {{ await {REMOVE}; n += 1; }} catch {{}} }} "
+            "return n",
+            "All 2 calls of invoices:remove were refused, and the script went on: ",
+        ),
+        (
+            SIZES + f"const all = await Promise.allSettled(sizes.map((size) => {REMOVE})); "
+            "return all.filter((each) => each.status === 'fulfilled').length",
+            "The call of invoices:remove was refused, and the script went on: ",
+        ),
+        (
+            "const r = await callTool('invoices:remove', { invoice: [1][0] }, { throwOnError: false }); "
+            "return r.success ? 'removed' : 'not there'",
+            "The call of invoices:remove was refused, and the script went on: ",
+        ),
+    ],
+)
+async def test_calls_that_were_all_refused_are_warned_of(client: Client[Any], script: str, says: str) -> None:
+    body = (await client.call_tool("codecall:execute", {"script": script})).structured_content
+    assert body is not None
+    assert body["status"] == "ok"
+    [warning] = body["warnings"]
+    assert warning.startswith(says)
+    assert "invoice_id*" in warning
+    assert warning.endswith(" (INVALID_INPUT).")
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "try { await callTool('invoices:remove', input); } catch (error) { return error.code; }",
+        "try { await callTool('invoices:remove', input); } catch (error) { return { error: error.message }; }",
+        "try { await callTool('invoices:remove', input); } "
+        "catch { return await callTool('invoices:remove', { invoice_id: 1 }); }",
+    ],
+)
+async def test_a_refusal_that_the_script_reports_or_mends_has_no_warning(client: Client[Any], end: str) -> None:
+    body = (
+        await client.call_tool("codecall:execute", {"script": f"const input = {{ invoice: [1][0] }}; {end}"})
+    ).structured_content
+    assert body is not None
+    assert (body["status"], body.get("warnings", [])) == ("ok", [])

@@ -647,6 +647,97 @@ async def test_a_join_that_may_be_right_has_no_warning(enclave: Enclave, script:
     assert (result.error, result.warnings) == (None, ())
 
 
+EDGES = {"edges": [{"node": {"name": "a", "stars": 5}}, {"node": {"name": "b", "stars": 50}}], "total": 2}
+TRANSFER = {"transfer": {"id": "tr1", "status": "PENDING"}}
+EVENTS = [
+    {"id": 1, "room": {"name": "R1"}, "attendees": [{"status": "accepted"}]},
+    {"id": 2, "room": None, "attendees": []},
+]
+NODE = {"type": "object", "properties": {"name": {}, "stars": {}}}
+DEEP_TOOLS = [
+    {"name": "repos"},
+    {"name": "transfer", "observedOutput": {"properties": {"transfer": {"properties": {"id": {}, "status": {}}}}}},
+    {"name": "events"},
+    {
+        "name": "typed",
+        "outputSchema": {
+            "$defs": {"Node": NODE, "Edge": {"properties": {"node": {"$ref": "#/$defs/Node"}}}},
+            "properties": {"edges": {"items": {"$ref": "#/$defs/Edge"}}},
+        },
+    },
+    {
+        "name": "optional",
+        "outputSchema": {"properties": {"edges": {"items": {"properties": {"stars": {}, "node": NODE}}}}},
+    },
+]
+
+
+def deep(name: str, _arguments: dict[str, object]) -> object:
+    return {"repos": EDGES, "typed": EDGES, "optional": EDGES, "transfer": TRANSFER, "events": EVENTS}[name]
+
+
+REPOS = "const { edges } = await callTool('repos', {}); "
+MOVE = "const t = await callTool('transfer', {}); "
+MEETINGS = "const events = await callTool('events', {}); "
+
+
+@pytest.mark.parametrize(
+    ("script", "what", "advice"),
+    [
+        (REPOS + "return edges.filter((e) => e.stars > 10).length", "e.stars", "Did you mean `e.node.stars`?"),
+        (REPOS + "return edges.reduce((s, e) => s + (e.stars ?? 0), 0)", "e.stars", "Did you mean `e.node.stars`?"),
+        (REPOS + "return edges.sort((a, b) => b.stars - a.stars)[0]", "b.stars", "Did you mean `b.node.stars`?"),
+        (REPOS + "return edges.some((e) => e.name === 'b')", "e.name", "Did you mean `e.node.name`?"),
+        (REPOS + "return edges.map((e) => (e.name || '').toUpperCase())", "e.name", "Did you mean `e.node.name`?"),
+        (
+            "const { edges } = await callTool('typed', {}); return edges.filter((e) => e.stars > 10).length",
+            "e.stars",
+            "Did you mean `e.node.stars`?",
+        ),
+        (MOVE + "return t.status === 'PENDING' ? 'pending' : 'done'", "t.status", "Did you mean `t.transfer.status`?"),
+        (
+            MOVE + "return { id: t.transfer.id, late: t.status !== 'DONE' }",
+            "t.status",
+            "Did you mean `t.transfer.status`?",
+        ),
+        (
+            MOVE + "switch (t.status) { case 'PENDING': return 1; default: return 0; }",
+            "t.status",
+            "Did you mean `t.transfer.status`?",
+        ),
+        (MEETINGS + "return events.filter((e) => e.status === 'accepted').length", "e.status", "no item has it."),
+    ],
+)
+async def test_what_stands_deeper_in_an_answer_is_warned_of(
+    enclave: Enclave, script: str, what: str, advice: str
+) -> None:
+    result = await enclave.execute(script, tool_handler=deep, tools=DEEP_TOOLS)
+    assert result.error is None
+    assert [text.partition(" on line")[0] for text in result.warnings] == [f"`{what}`"], result.value
+    assert advice in result.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        REPOS + "return edges.map((e) => e.node).filter((n) => n.stars > 10).length",
+        REPOS + "return edges.filter(({ node }) => node.stars > 10).length",
+        REPOS + "const [{ node }] = edges; const { stars } = node; return stars > 3",
+        REPOS + "const pick = (e) => e.stars ?? Object.values(e)[0].stars; return edges.map(pick)",
+        REPOS + "return edges.map((e) => ({ ...e.node, ...e })).filter((e) => e.stars > 10).length",
+        "const { edges } = await callTool('optional', {}); return edges.filter((e) => e.stars > 10).length",
+        MOVE + "return (t.status ?? t.transfer.status) === 'PENDING'",
+        MOVE + "if (t.status) return t.status === 'PENDING'; return 'unknown'",
+        MEETINGS + "return events.map((e) => e.name ?? e.room?.name ?? 'none')",
+        MEETINGS + "return events.flatMap((e) => e.attendees).filter((a) => a.status === 'accepted').length",
+        MEETINGS + "return events.filter((e) => e.room).map(({ room: { name } }) => name)",
+    ],
+)
+async def test_what_is_read_where_it_stands_has_no_warning(enclave: Enclave, script: str) -> None:
+    result = await enclave.execute(script, tool_handler=deep, tools=DEEP_TOOLS)
+    assert (result.error, result.warnings) == (None, ())
+
+
 async def test_a_chain_of_fallbacks_is_warned_of_once(enclave: Enclave) -> None:
     script = ORDERS_CALL + "const n = (r.items ?? r.rows ?? []).length; return n + (r.rows ?? r.items ?? []).length"
     result = await enclave.execute(script, tool_handler=answer, tools=TOOLS)

@@ -10,7 +10,7 @@ what the warning would name, nor uses the value that the property is read from (
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from itertools import islice
 from time import monotonic
 from typing import Final, cast
@@ -62,8 +62,8 @@ _MORE: Final = re.compile(r"(?i)next|more|continuation")
 _PAGES: Final = re.compile(r"(?i)^(?:page_?count|(?:total|num)_?pages|pages|last_?page)$")
 _TOTAL: Final = re.compile(r"(?i)^(?:total|total_?(?:count|items|results|size)|count)$")
 
-Declares = Callable[[str, str], bool]
-"""Whether a tool says that its answers may have a property of a name."""
+Declares = Callable[[str, str, Set[str]], bool]
+"""Whether a tool says that its answers may have a property of a name, elsewhere than in those properties."""
 
 
 def suspects(program: InstrumentedScript, calls: CallHistory, *, shows_undefined: bool) -> frozenset[str]:
@@ -94,7 +94,8 @@ def suspects(program: InstrumentedScript, calls: CallHistory, *, shows_undefined
         found.add("length")
     if shows_undefined or any(map(_is_wrapped, entries)) or SETTLED in program.script:
         found |= calls.reads - _OF_WRAPPER
-    return frozenset(found)
+    nested = {name for names in calls.nested(program.script).values() for name in names if not FLAGS.search(name)}
+    return frozenset(found | (nested - program.ending.writes))
 
 
 def _is_wrapped(entry: CallEntry) -> bool:
@@ -118,6 +119,7 @@ class MisreadSearch:
         self._dataflow = dataflow
         self._context = context
         self._calls = calls
+        self._nested = calls.nested(dataflow.script)
         self._missing = missing
         self._declares = declares
         self._uses = AnswerUses(dataflow)
@@ -181,7 +183,8 @@ class MisreadSearch:
         shown = shows_undefined and parent is not None and parent.type == "TemplateLiteral"
         for observation in observations:
             of_wrapper = observation.of_wrapper
-            unseen = name == "length" or name in self._calls.unseen.get(observation.tool, ())
+            holders = self._nested.get(observation.tool, {}).get(name, set[str]())
+            unseen = name == "length" or bool(holders) or name in self._calls.unseen.get(observation.tool, ())
             if name in _OF_WRAPPER if of_wrapper else not (unseen or shown):
                 return None
             advice = self._advice(node, name, observation)
@@ -189,7 +192,8 @@ class MisreadSearch:
                 continue
             # A property that a schema names may stand elsewhere in it: where a text shows that it does, it is said.
             certain = of_wrapper or (shown and advice.text.startswith(" Did you mean"))
-            return (observation, advice) if certain or not self._declares(observation.tool, name) else None
+            is_declared = not certain and self._declares(observation.tool, name, holders)
+            return None if is_declared else (observation, advice)
         return None
 
     def _misread_nothing(self, node: Node, name: str) -> tuple[Observation, Advice] | None:
@@ -199,7 +203,11 @@ class MisreadSearch:
         if self._uses.are_tested(self._uses.owners_of(node)):
             return None
         for observation in islice(self._context.observations(node.object), _MAX_OBSERVATIONS):
-            if observation.path or observation.answer is not None or self._declares(observation.tool, name):
+            if (
+                observation.path
+                or observation.answer is not None
+                or self._declares(observation.tool, name, frozenset())
+            ):
                 return None
             return observation, Advice(" A call that fails throws: there is nothing to test.")
         return None
@@ -219,6 +227,8 @@ class MisreadSearch:
         owners = self._uses.owners_of(node)
         if advice.owner:
             return self._uses.may_use(owners, observation.parents[0])
+        if advice.deeper and advice.key is not None:
+            return self._uses.may_read_deeper(owners, advice.key, str(observation.path[-1]))
         return advice.key is not None and self._uses.may_read(owners, advice.key)
 
     def _advice(self, node: Node, name: str, observation: Observation) -> Advice | None:
@@ -245,7 +255,8 @@ class MisreadSearch:
             if lists and not FLAGS.search(advice.key or ""):
                 return True
         elif advice.text.startswith(" Did you mean"):
-            return True
+            # What stands deeper may be there for some: `issue.user.email` and `issue.email`.
+            return not advice.deeper or not self._uses.is_tested(node, name)
         needed = self._needs.is_needed(node, name, observation) or self._joins.is_joined(node, name, observation)
         return (needed and not self._uses.is_tested(node, name)) or self._is_in_owner(node, name, observation)
 

@@ -117,10 +117,18 @@ class AnswerUses:
             self._taken_apart[known] = found or self._budget < 0
         return self._taken_apart[known]
 
+    def may_read_deeper(self, owners: frozenset[Place], holder: str, key: str) -> bool:
+        """The same for the property of that name of the value of another one."""
+        inner = frozenset((call, (*path, holder)) for call, path in owners)
+        return self.may_read(inner, key) or any(owners & self._places(node) for node in self._nodes_taken_apart())
+
     def _owners_of_reads(self, key: str) -> Iterator[Node]:
         for name in (key, None):
             yield from (node.object for node in self._members.get(name, ()))
-        yield from (node for node in self._dataflow.nodes if node.type in _VALUES and self._is_taken_apart(node))
+        yield from self._nodes_taken_apart()
+
+    def _nodes_taken_apart(self) -> Iterator[Node]:
+        return (node for node in self._dataflow.nodes if node.type in _VALUES and self._is_taken_apart(node))
 
     def _destructured(self, key: str) -> Iterator[Node]:
         for pattern in self._dataflow.nodes:
