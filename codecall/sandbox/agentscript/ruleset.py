@@ -17,6 +17,8 @@ from codecall.wording import cut
 _WORD: Final = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z0-9]+")
 """A word of a name: `next` and `cursor` of `next_cursor`, and of `nextCursor`."""
 
+_DIGITS: Final = re.compile(r"\d+")
+
 _MAX_LISTED = 12
 """Most members a hint lists; for longer lists there is the documentation."""
 
@@ -104,7 +106,9 @@ def closest_known_name(name: str, declared: Iterable[str], ruleset: RuleSet) -> 
 def closest_key(name: str, keys: Iterable[str]) -> str | None:
     """The key that somebody means who writes `name`: the most similar one, else the only one of which it is a word, as
     `next` is of `next_cursor`."""
-    candidates = list(keys)
+    # What differs in its digits alone is another one of a row: a day, an identifier.
+    letters = _DIGITS.sub("0", name)
+    candidates = [key for key in keys if letters != _DIGITS.sub("0", key) or _DIGITS.search(name) is None]
     if (key := closest_name(name, candidates)) is not None:
         return key
     having = [key for key in candidates if name.casefold() in map(str.casefold, _WORD.findall(key))]

@@ -64,6 +64,9 @@ _OF_DATES: Final = re.compile(r'"\d{4}-\d\d-\d\d')
 _OF_NUMBERS: Final = re.compile(r'"([\w$-]{1,60})":\s*"-?\d+(?:\.\d+)?"')
 _COMPARES: Final = re.compile(r"[<>]|[!=]==?")
 _EQUALS: Final = re.compile(r"\b(\w++)\s*[!=]==?\s*(?:(['\"])|(\d)|([tf](?:rue|alse)\b)|(?:\w++\s*\.\s*)++(\w++))")
+_ORDERS: Final = re.compile(r"\b(\w++)\s*[<>]=?\s*\d|\d\s*[<>]=?\s*(?:\w++\s*\??\.\s*)*+(\w++)")
+_SEEKS: Final = re.compile(r"\b(\w++)\s*\??\.\s*(?:includes|indexOf)\s*\(")
+_LENGTHS: Final = re.compile(r"\b(\w++)\s*\??\.\s*length\b")
 _VALUES: Final = re.compile(r'"(\w{1,60})":\s*([^\sn])')
 """Properties of answers, each with the first character of its value, except for `null`."""
 _OBJECTS: Final = re.compile(r":\s*\[?\s*\{")
@@ -176,7 +179,7 @@ class CallHistory:
         if (self.shows_objects or OBJECT in value) and self.last_answers:
             return True
         compares = _COMPARES.search(script) is not None
-        if not compares and "+" not in script:
+        if not compares and "+" not in script and _SEEKS.search(script) is None:
             return False
         for entry in self.last_answers.values():
             payload = (entry.payload or "")[:LOOKED_AT]
@@ -184,10 +187,11 @@ class CallHistory:
                 return True
             if any(name in self.reads for name in _OF_NUMBERS.findall(payload)):
                 return True
-        return compares and self._compares_kinds(script)
+        return self._compares_kinds(script)
 
     def _compares_kinds(self, script: str) -> bool:
-        """Whether a property that the answers have is compared with a literal, or another one, of a different kind."""
+        """Whether a property that the answers have is compared with a literal, or another one, of a different kind, or
+        takes an object or a list for a number, or a list for one of texts."""
         kinds: dict[str, str] = {}
         for entry in self.last_answers.values():
             for name, first in _VALUES.findall((entry.payload or "")[:LOOKED_AT]):
@@ -197,7 +201,18 @@ class CallHistory:
             kind, meant = kinds.get(name), kinds.get(other) if other else literal
             if kind is not None and meant is not None and kind != meant:
                 return True
-        return False
+        ordered = {name for names in _ORDERS.findall(script) for name in names}
+        return any(kinds.get(name) in {"object", "list"} for name in ordered) or any(
+            f'"{name}":[{{' in (entry.payload or "")[:LOOKED_AT]
+            for name in _SEEKS.findall(script)
+            for entry in self.last_answers.values()
+        )
+
+    def measures_objects(self, script: str) -> bool:
+        """Whether a script asks an object that a property of an answer has for a `length`."""
+        names = set(_LENGTHS.findall(script))
+        payloads = [(entry.payload or "")[:LOOKED_AT] for entry in self.last_answers.values()]
+        return any(f'"{name}":{{' in payload for name in names for payload in payloads)
 
     def _drop(self, site: tuple[str, str]) -> None:
         if (call := self.last_answers.pop(site, None)) is not None:

@@ -8,9 +8,9 @@ status follows from one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import chain
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 import msgspec
 
@@ -33,6 +33,7 @@ from codecall.sandbox.agentscript.diagnosis.remedies import (
     advise,
     answer_fields,
     is_missing,
+    items_advice,
     json_in,
     list_advice,
     may_have,
@@ -326,7 +327,7 @@ def missing_method(context: FailureContext, match: MessageMatch) -> HintFields |
                 continue
             kind = kind_of(values[0])
             use = (
-                list_advice(context.owner_text(source), values).text
+                items_advice(context.owner_text(source), what, values)
                 if kind == "object" and method in LIST_MEMBERS
                 else ""
             )
@@ -429,19 +430,13 @@ def not_a_list(context: FailureContext, match: MessageMatch) -> HintFields | Non
             if not values or (source is not node and is_missing(values[0]) is not is_nothing):
                 continue
             if not is_missing(values[0]):
-                kind, use = with_article(kind_of(values[0])), list_advice(context.owner_text(source), values).text
-                has_lists = any(isinstance(item, list) for item in _members(values[0]))
-                if "object" in kind and not has_lists:
-                    use = use or f" For its keys and values write `Object.entries({what})`."
+                kind = with_article(kind_of(values[0]))
+                use = items_advice(context.owner_text(source), what, values)
             else:
                 owner = context.owner_text(source.object) if source.type == "MemberExpression" else ""
                 kind, use = ("null" if values[0] is None else "undefined"), advise(owner, observation, "map").text
             return answer_fields(observation, what) | {"kind": kind, "use": use}
     return None
-
-
-def _members(value: object) -> Iterable[object]:
-    return cast("dict[str, object]", value).values() if isinstance(value, dict) else ()
 
 
 def list_elsewhere(context: FailureContext, match: MessageMatch) -> HintFields | None:

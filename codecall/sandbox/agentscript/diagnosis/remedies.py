@@ -102,8 +102,18 @@ def advise(owner: str, observation: Observation, member: str) -> Advice:
         or _name_advice(owner, step, parents)
         or _unwrapped_advice(step, observation, member)
         or _list_value_advice(owner, observation.parents)
-        or list_advice(owner, parents if _is_list_meant(step, member, observation) else ())
+        or _list_advice(owner, step, member, observation, parents)
     )
+
+
+def _list_advice(
+    owner: str, step: str, member: str, observation: Observation, parents: Sequence[Mapping[str, object]]
+) -> Advice:
+    """The advice where a list was meant: the only one of an object, or its number of keys."""
+    advice = list_advice(owner, parents if _is_list_meant(step, member, observation) else ())
+    if advice.text or step != "length" or not owner or _has_lists(parents):
+        return advice
+    return Advice(f" Its number of keys is `Object.keys({owner.removesuffix('.')}).length`.")
 
 
 def _primitive_advice(owner: str, parents: Sequence[object]) -> Advice | None:
@@ -117,7 +127,7 @@ def _primitive_advice(owner: str, parents: Sequence[object]) -> Advice | None:
 
 def _is_list_meant(step: str, member: str, observation: Observation) -> bool:
     """Whether a list was meant by a property; of an item, such as a person with tags, a text is as likely."""
-    if observation.of_answer or step in LIST_WRAPPERS:
+    if observation.of_answer or step in LIST_WRAPPERS or step == "length":
         return bool({member, step} & LIST_MEMBERS)
     return member in LIST_MEMBERS - PROTOTYPES["String.prototype"].allowed - {"length", "0"}
 
@@ -247,6 +257,19 @@ def list_advice(owner: str, values: Iterable[object]) -> Advice:
     key = lists.pop() if len(lists) == 1 else None
     only_list = None if key is None else member_text(owner, key)
     return Advice(f" The list is `{only_list}`.", key) if only_list else Advice()
+
+
+def items_advice(owner: str, what: str, values: Sequence[object]) -> str:
+    """The advice for a script that takes an object, `what`, for a list: the only list in it, or its entries where it
+    has none."""
+    if text := list_advice(owner, values).text:
+        return text
+    objects = [cast("dict[str, object]", value) for value in values if isinstance(value, dict)]
+    return "" if not objects or _has_lists(objects) else f" For its keys and values write `Object.entries({what})`."
+
+
+def _has_lists(objects: Sequence[Mapping[str, object]]) -> bool:
+    return any(isinstance(item, list) for value in objects for item in value.values())
 
 
 def is_missing(value: object) -> bool:

@@ -1,6 +1,7 @@
 """Texts of answers that a script takes for numbers or dates: a text is compared with a `Date`, which is always false;
 texts of numbers are joined where they should be added up, or compared as texts, "10" before "9". And values that are
-never equal since they are of different kinds, and objects that a text shows as `[object Object]`.
+never equal since they are of different kinds, objects that are compared with numbers, texts that are looked for in
+lists of objects, and objects that a text shows as `[object Object]`.
 
 The values are looked up in the answers; a script is parsed again only where they have such texts.
 """
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Mapping, Set
 from functools import cached_property
 from itertools import islice
 from time import monotonic
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from codecall.sandbox.agentscript.diagnosis.calls import OBJECT
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, Observation
@@ -27,6 +28,8 @@ MAX_MISTAKEN: Final = 3
 _MAX_LOOKED_AT: Final = 200
 """Comparisons and additions that are looked at."""
 _MAX_OBSERVATIONS: Final = 8
+_MAX_ITEMS: Final = 200
+"""Items of one list that are looked at."""
 _SHARE_OF_ROOM: Final = 4
 _MAX_DEPTH: Final = 4
 """Variables and operands between a comparison and the date in it."""
@@ -38,6 +41,7 @@ _KINDS: Final[Mapping[type, str]] = {
     **{str: "a text", bool: "a boolean", int: "a number", float: "a number"},
     **{dict: "an object", list: "a list"},
 }
+_SEEKS: Final = frozenset({"includes", "indexOf"})
 _DATES: Final = frozenset({"Date", "Date.parse", "Date.now", "Date.UTC"})
 _TIMES: Final = frozenset({"getTime", "valueOf", "setDate", "setTime", "setHours", "setMonth", "setFullYear"})
 
@@ -74,7 +78,9 @@ class TextSearch:
         count = 0
         for node in islice(filter(_is_looked_at, self._dataflow.nodes), _MAX_LOOKED_AT):
             found = self._shown(node) if shows_objects else None
-            if found is None and node.type != "TemplateLiteral":
+            if found is None and node.type == "CallExpression":
+                found = self._sought(node)
+            elif found is None and node.type != "TemplateLiteral":
                 found = self._mistaken(node)
             if found is not None:
                 yield found
@@ -88,11 +94,44 @@ class TextSearch:
         for side, other in ((node.left, node.right), (node.right, node.left)):
             if self._is_date(other):
                 return self._compared_with_date(node, side, other)
-        return self._compared_texts(node) if node.operator in _ORDERS else self._compared_kinds(node)
+        if node.operator not in _ORDERS:
+            return self._compared_kinds(node)
+        return self._compared_texts(node) or self._ordered_objects(node)
+
+    def _ordered_objects(self, node: Node) -> MistakenText | None:
+        """An object or a list is compared with a number: `answer.total > 0` of `{total: {value: 2}}`."""
+        for side, other in ((node.left, node.right), (node.right, node.left)):
+            if not _is_number(other) or (found := self._kind_of(side)) is None or found[1] is None:
+                continue
+            what = self._context.text(side)
+            if found[2] == "an object":
+                says = f"is always false: `{what}` is an object. Write one of its properties."
+                return MistakenText(node, side, found[1], says)
+            if found[2] == "a list":
+                says = f"compares a list with a number: write `{what}.length`."
+                return MistakenText(node, side, found[1], says)
+        return None
+
+    def _sought(self, call: Node) -> MistakenText | None:
+        """A text or a number is looked for in a list of objects: `order.lines.includes('sku')`."""
+        callee: Node = call.callee
+        sought = self._kind_of(call.arguments[0])
+        if sought is None or sought[2] not in {"a text", "a number"}:
+            return None
+        for observation in islice(self._context.observations(callee.object), _MAX_OBSERVATIONS):
+            lists = [cast("list[object]", value) for value in observation.values if isinstance(value, list)]
+            items = [item for value in lists for item in islice(value, _MAX_ITEMS)]
+            if not items or len(lists) < len(observation.values) or not all(isinstance(item, dict) for item in items):
+                return None
+            what, method = self._context.text(callee.object), member_name(callee)
+            finds = "is always false" if method == "includes" else "is always -1"
+            says = f"{finds}: the items of `{what}` are objects. Write `{what}.some((item) => …)` with a property."
+            return MistakenText(call, callee.object, observation, says)
+        return None
 
     def _shown(self, node: Node) -> MistakenText | None:
         """An object is shown in a text: `Patient: ${patient}`."""
-        if node.type != "TemplateLiteral" and node.operator not in {"+", "+="}:
+        if node.type == "CallExpression" or (node.type != "TemplateLiteral" and node.operator not in {"+", "+="}):
             return None
         for part in node.expressions if node.type == "TemplateLiteral" else (node.left, node.right):
             for observation in islice(self._context.observations(part), _MAX_OBSERVATIONS):
@@ -250,6 +289,9 @@ class TextSearch:
 def _is_looked_at(node: Node) -> bool:
     if node.type in {"BinaryExpression", "AssignmentExpression"}:
         return node.operator in _OPERATORS
+    if node.type == "CallExpression":
+        is_method = node.callee.type == "MemberExpression" and member_name(node.callee) in _SEEKS
+        return is_method and len(node.arguments) == 1
     return node.type == "TemplateLiteral"
 
 

@@ -441,6 +441,10 @@ VALUES = [
     ("const r = await callTool('users'); return await r.json()", "use `r` itself"),
     ("const r = await callTool('count'); return r.map(u => u.id)", "`r` is a number and has no `map()`"),
     (
+        "const r = await callTool('echo', { a: 1 }); return r.map(x => x)",
+        "For its keys and values write `Object.entries(r)`.",
+    ),
+    (
         "const r = await callTool('echo', { d: '2026-01-02T00:00:00Z' }); return r.d.getMonth()",
         "It is a text: write `new Date(r.d).getMonth()`.",
     ),

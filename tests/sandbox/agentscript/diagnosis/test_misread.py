@@ -654,7 +654,12 @@ EVENTS = [
     {"id": 2, "room": None, "attendees": []},
 ]
 NODE = {"type": "object", "properties": {"name": {}, "stars": {}}}
+DAYS = {
+    "days": {"2025-03-01": {"temp": 11}, "2025-03-02": {"temp": 12}},
+    "spots": {"items": [{"name": "Rome"}], "total": 1},
+}
 DEEP_TOOLS = [
+    {"name": "weather"},
     {"name": "repos"},
     {"name": "transfer", "observedOutput": {"properties": {"transfer": {"properties": {"id": {}, "status": {}}}}}},
     {"name": "events"},
@@ -673,11 +678,13 @@ DEEP_TOOLS = [
 
 
 def deep(name: str, _arguments: dict[str, object]) -> object:
-    return {"repos": EDGES, "typed": EDGES, "optional": EDGES, "transfer": TRANSFER, "events": EVENTS}[name]
+    answers = {"transfer": TRANSFER, "events": EVENTS, "weather": DAYS}
+    return answers.get(name, EDGES)
 
 
 REPOS = "const { edges } = await callTool('repos', {}); "
 MOVE = "const t = await callTool('transfer', {}); "
+WEATHER = "const w = await callTool('weather', {}); "
 MEETINGS = "const events = await callTool('events', {}); "
 
 
@@ -706,6 +713,8 @@ MEETINGS = "const events = await callTool('events', {}); "
             "Did you mean `t.transfer.status`?",
         ),
         (MEETINGS + "return events.filter((e) => e.status === 'accepted').length", "e.status", "no item has it."),
+        (WEATHER + "return w.days.length > 2", "w.days.length", "is `Object.keys(w.days).length`."),
+        (WEATHER + "return w.spots.length > 2", "w.spots.length", "The list is `w.spots.items`."),
     ],
 )
 async def test_what_stands_deeper_in_an_answer_is_warned_of(
@@ -728,6 +737,9 @@ async def test_what_stands_deeper_in_an_answer_is_warned_of(
         "const { edges } = await callTool('optional', {}); return edges.filter((e) => e.stars > 10).length",
         MOVE + "return (t.status ?? t.transfer.status) === 'PENDING'",
         MOVE + "if (t.status) return t.status === 'PENDING'; return 'unknown'",
+        WEATHER + "return w.days['2025-03-09']?.temp ?? 'none'",
+        WEATHER + "return ['2025-03-01', '2025-03-09'].map((day) => w.days[day]?.temp ?? null)",
+        WEATHER + "return Object.keys(w.days).length + w.spots.items.length",
         MEETINGS + "return events.map((e) => e.name ?? e.room?.name ?? 'none')",
         MEETINGS + "return events.flatMap((e) => e.attendees).filter((a) => a.status === 'accepted').length",
         MEETINGS + "return events.filter((e) => e.room).map(({ room: { name } }) => name)",

@@ -127,6 +127,8 @@ LOANS = [
         "customer": {"id": "C1"},
         "tags": ["a"],
         "open": True,
+        "size": {"pages": number},
+        "lines": [{"sku": "a", "n": number}],
         "note": "x" if number else 1,
     }
     for number in range(5)
@@ -154,6 +156,15 @@ def library(name: str, _arguments: dict[str, object]) -> object:
             "loans.map((l) => books.find((b) => b.id === l.book) ?? 0)",
             "false: `b.id` is a text, and `l.book` a number. Write `String(b.id) === String(l.book)`.",
         ),
+        ("loans.filter((l) => l.size > 2).length", "false: `l.size` is an object. Write one of its properties."),
+        ("loans.filter((l) => 2 <= l.size).length", "false: `l.size` is an object."),
+        ("loans.filter(({ tags }) => tags > 0).length", "compares a list with a number: write `tags.length`."),
+        ("loans.length > 1 && loans[0].size > 2", "false: `loans[0].size` is an object."),
+        (
+            "loans.filter((l) => l.lines.includes('a')).length",
+            "false: the items of `l.lines` are objects. Write `l.lines.some((item) => …)` with a property.",
+        ),
+        ("loans.filter((l) => l.lines.indexOf(1) >= 0).length", "-1: the items of `l.lines` are objects."),
         ("await callTool('find', { text: `of ${loans[0].customer}` })", "is shown as `[object Object]`"),
     ],
 )
@@ -174,6 +185,11 @@ async def test_values_of_different_kinds_are_warned_of(enclave: Enclave, script:
         "loans.filter((l) => l.customer === null).length",
         "status === 'ok'",
         "loans === 'none'",
+        "loans.filter((l) => l.size.pages > 2 && l.tags.length > 0).length",
+        "loans.filter((l) => l.tags.includes('a')).length",
+        "loans.filter((l) => l.lines.map((line) => line.sku).includes('a')).length",
+        "loans.filter((l) => l.lines.includes(l.lines[0])).length",
+        "loans.map((l) => ({ size: l.size.pages })).filter((l) => l.size > 2).length",
         "loans.map((l) => books.find((b) => b.no === l.book).id)",
         "loans.map((l) => ({ ...l, id: String(l.id) })).filter((l) => l.id === '1').length",
         "loans.filter((l) => (typeof l.customer === 'string' ? l.customer === 'C1' : l.customer.id === 'C1')).length",

@@ -90,7 +90,8 @@ def suspects(program: InstrumentedScript, calls: CallHistory, *, shows_undefined
         if not any(text.startswith("{") for text in payloads):
             is_list = any(text.startswith("[") for text in payloads)
             found |= names & (reads if is_list else reads | SUCCESS)
-    if "length" in reads and any((entry.payload or "").startswith("{") for entry in entries):
+    of_answer = "length" in reads and any((entry.payload or "").startswith("{") for entry in entries)
+    if of_answer or calls.measures_objects(program.script):
         found.add("length")
     if shows_undefined or any(map(_is_wrapped, entries)) or SETTLED in program.script:
         found |= calls.reads - _OF_WRAPPER
