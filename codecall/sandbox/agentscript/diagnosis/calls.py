@@ -69,7 +69,6 @@ _SEEKS: Final = re.compile(r"\b(\w++)\s*\??\.\s*(?:includes|indexOf)\s*\(")
 _LENGTHS: Final = re.compile(r"\b(\w++)\s*\??\.\s*length\b")
 _VALUES: Final = re.compile(r'"(\w{1,60})":\s*([^\sn])')
 """Properties of answers, each with the first character of its value, except for `null`."""
-_WORDS: Final = re.compile(r"[\w$]++")
 _MEMBERS: Final = re.compile(r"\b(\w++)(?=\s*(?:\?\s*)?\.\s*(\w++))")
 _OBJECTS: Final = re.compile(r":\s*\[?\s*\{")
 """Where a property of an answer has an object, or a list of them."""
@@ -165,15 +164,17 @@ class CallHistory:
         with the properties whose objects have it, `stars` with `node` of `{node: {stars: 1}}`. Those that the script
         reads of that property are left out, and those in lists that it names."""
         found: dict[str, dict[str, set[str]]] = {}
-        pairs, words = set[tuple[str, str]](), set[str]()
+        pairs: set[tuple[str, str]] | None = None
         for entry in self.last_answers.values():
             payload = entry.payload or ""
             if len(payload) > 2 * LOOKED_AT or _OBJECTS.search(payload) is None:
                 continue
-            if not words:
-                pairs, words = set(_MEMBERS.findall(script)), set(_WORDS.findall(script))
             for holder, is_list, name in _nested_names(_decoded(payload), self.reads):
-                if holder not in words if is_list else (holder, name) not in pairs:
+                if (holder if is_list else f"{holder}.{name}") in script:
+                    continue
+                # One pass over the script, however many names there are.
+                pairs = set(_MEMBERS.findall(script)) if pairs is None else pairs
+                if (holder, name) not in pairs:
                     found.setdefault(entry.name, {}).setdefault(name, set()).add(holder)
         return found
 
