@@ -64,7 +64,11 @@ _OF_DATES: Final = re.compile(r'"\d{4}-\d\d-\d\d')
 _OF_NUMBERS: Final = re.compile(r'"([\w$-]{1,60})":\s*"-?\d+(?:\.\d+)?"')
 _COMPARES: Final = re.compile(r"[<>]|[!=]==?")
 _EQUALS: Final = re.compile(r"\b(\w++)\s*[!=]==?\s*(?:(['\"])|(\d)|([tf](?:rue|alse)\b)|(?:\w++\s*\.\s*)++(\w++))")
-_ORDERS: Final = re.compile(r"\b(\w++)\s*[<>]=?\s*\d|\d\s*[<>]=?\s*(?:\w++\s*\??\.\s*)*+(\w++)")
+_COUNTS: Final = re.compile(r"\b(\w++)\s*(?:[<>]=?|[-*/%])\s*[\w(]|(?:[<>]=?|[-*/%])\s*(?:\w++\s*\??\.\s*)*+(\w++)")
+"""Names on either side of an operator that is meant for numbers."""
+_OF_SECONDS: Final = re.compile(r":\s*[1-3]\d{9}\b")
+_ARITHMETIC: Final = frozenset("+-*/%[")
+"""What stands in scripts that compute, or take a value for a key."""
 _SEEKS: Final = re.compile(r"\b(\w++)\s*\??\.\s*(?:includes|indexOf)\s*\(")
 _LENGTHS: Final = re.compile(r"\b(\w++)\s*\??\.\s*length\b")
 _VALUES: Final = re.compile(r'"(\w{1,60})":\s*([^\sn])')
@@ -184,11 +188,12 @@ class CallHistory:
         if (self.shows_objects or OBJECT in value) and self.last_answers:
             return True
         compares = _COMPARES.search(script) is not None
-        if not compares and "+" not in script and _SEEKS.search(script) is None:
+        makes_dates = "Date" in script
+        if not compares and not makes_dates and _ARITHMETIC.isdisjoint(script) and _SEEKS.search(script) is None:
             return False
         for entry in self.last_answers.values():
             payload = (entry.payload or "")[:LOOKED_AT]
-            if compares and "Date" in script and _OF_DATES.search(payload):
+            if makes_dates and (_OF_DATES.search(payload) or _OF_SECONDS.search(payload)):
                 return True
             if any(name in self.reads for name in _OF_NUMBERS.findall(payload)):
                 return True
@@ -204,20 +209,21 @@ class CallHistory:
         for name, quote, digit, boolean, other in _EQUALS.findall(script):
             literal = "text" if quote else "number" if digit else _KINDS.get(boolean[:1])
             kind, meant = kinds.get(name), kinds.get(other) if other else literal
-            if kind is not None and meant is not None and kind != meant:
+            if kind is not None and meant is not None and (kind != meant or kind == "object"):
                 return True
-        ordered = {name for names in _ORDERS.findall(script) for name in names}
-        return any(kinds.get(name) in {"object", "list"} for name in ordered) or any(
+        counted = {name for names in _COUNTS.findall(script) for name in names}
+        return any(kinds.get(name) in {"object", "list"} for name in counted) or any(
             f'"{name}":[{{' in (entry.payload or "")[:LOOKED_AT]
             for name in _SEEKS.findall(script)
             for entry in self.last_answers.values()
         )
 
-    def measures_objects(self, script: str) -> bool:
-        """Whether a script asks an object that a property of an answer has for a `length`."""
+    def measures_others(self, script: str) -> bool:
+        """Whether a script asks an object, or a number, that a property of an answer has for a `length`."""
         names = set(_LENGTHS.findall(script))
         payloads = [(entry.payload or "")[:LOOKED_AT] for entry in self.last_answers.values()]
-        return any(f'"{name}":{{' in payload for name in names for payload in payloads)
+        kinds = {name: first for payload in payloads for name, first in _VALUES.findall(payload) if name in names}
+        return any(first not in '"[tf' for first in kinds.values())
 
     def _drop(self, site: tuple[str, str]) -> None:
         if (call := self.last_answers.pop(site, None)) is not None:

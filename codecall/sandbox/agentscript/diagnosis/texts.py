@@ -36,7 +36,10 @@ _MAX_DEPTH: Final = 4
 
 _NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
 _ORDERS: Final = frozenset({"<", ">", "<=", ">="})
-_OPERATORS: Final = _ORDERS | EQUALITY | {"+", "+="}
+_ARITHMETIC: Final = frozenset({"-", "*", "/", "%", "-=", "*=", "/=", "%="})
+_OPERATORS: Final = _ORDERS | EQUALITY | _ARITHMETIC | {"+", "+="}
+_SECONDS: Final = range(10**9, 4 * 10**9)
+"""Seconds since 1970 from 2001 to 2096; as milliseconds they are days of early 1970."""
 _KINDS: Final[Mapping[type, str]] = {
     **{str: "a text", bool: "a boolean", int: "a number", float: "a number"},
     **{dict: "an object", list: "a list"},
@@ -78,10 +81,7 @@ class TextSearch:
         count = 0
         for node in islice(filter(_is_looked_at, self._dataflow.nodes), _MAX_LOOKED_AT):
             found = self._shown(node) if shows_objects else None
-            if found is None and node.type == "CallExpression":
-                found = self._sought(node)
-            elif found is None and node.type != "TemplateLiteral":
-                found = self._mistaken(node)
+            found = found or self._mistaken(node)
             if found is not None:
                 yield found
                 count += 1
@@ -89,8 +89,21 @@ class TextSearch:
                 return
 
     def _mistaken(self, node: Node) -> MistakenText | None:
+        match node.type:
+            case "CallExpression":
+                return self._sought(node)
+            case "NewExpression":
+                return self._date_of_seconds(node)
+            case "TemplateLiteral" | "MemberExpression":
+                return None
+            case _:
+                return self._operation(node)
+
+    def _operation(self, node: Node) -> MistakenText | None:
         if node.operator in {"+", "+="}:
             return self._joined(node)
+        if node.operator in _ARITHMETIC:
+            return self._counted_object(node)
         for side, other in ((node.left, node.right), (node.right, node.left)):
             if self._is_date(other):
                 return self._compared_with_date(node, side, other)
@@ -112,6 +125,28 @@ class TextSearch:
                 return MistakenText(node, side, found[1], says)
         return None
 
+    def _counted_object(self, node: Node) -> MistakenText | None:
+        """An object is computed with: `b.reactions - a.reactions` of `{reactions: {total: 2}}`."""
+        for side in (node.left, node.right):
+            found = self._kind_of(side)
+            if found is not None and found[1] is not None and found[2] == "an object":
+                says = f"is never a number: `{self._context.text(side)}` is an object. Write one of its properties."
+                return MistakenText(node, side, found[1], says)
+        return None
+
+    def _date_of_seconds(self, node: Node) -> MistakenText | None:
+        """A date is made of seconds: `new Date(charge.created)`."""
+        (seconds,) = node.arguments
+        for observation in islice(self._context.observations(seconds), _MAX_OBSERVATIONS):
+            if observation.path[-1:] and observation.path[-1] in self._writes:
+                return None
+            if not all(type(value) is int and value in _SECONDS for value in observation.values):
+                return None
+            what = self._context.text(seconds)
+            says = f"is a day of 1970: `{what}` is in seconds. Write `new Date({what} * 1000)`."
+            return MistakenText(node, seconds, observation, says) if observation.values else None
+        return None
+
     def _sought(self, call: Node) -> MistakenText | None:
         """A text or a number is looked for in a list of objects: `order.lines.includes('sku')`."""
         callee: Node = call.callee
@@ -130,10 +165,17 @@ class TextSearch:
         return None
 
     def _shown(self, node: Node) -> MistakenText | None:
-        """An object is shown in a text: `Patient: ${patient}`."""
-        if node.type == "CallExpression" or (node.type != "TemplateLiteral" and node.operator not in {"+", "+="}):
-            return None
-        for part in node.expressions if node.type == "TemplateLiteral" else (node.left, node.right):
+        """An object is shown in a text, `Patient: ${patient}`, or taken for a key, `by[order.customer]`."""
+        match node.type:
+            case "TemplateLiteral":
+                parts: list[Node] = node.expressions
+            case "MemberExpression":
+                parts = [node.property]
+            case "BinaryExpression" | "AssignmentExpression":
+                parts = [node.left, node.right] if node.operator in {"+", "+="} else []
+            case _:
+                parts = []
+        for part in parts:
             for observation in islice(self._context.observations(part), _MAX_OBSERVATIONS):
                 if any(isinstance(value, dict) for value in observation.values):
                     made = f"JSON.stringify({self._context.text(part)})"
@@ -169,13 +211,17 @@ class TextSearch:
 
     def _compared_kinds(self, node: Node) -> MistakenText | None:
         """Values of different kinds are compared: `loan.book === book.id` of a number and a text, `order.customer ===
-        'C1'` of an object. Only those of several items are looked at: a single value may be of another kind next time.
-        """
+        'C1'` of an object. Only objects and the values of several items are looked at: a single text or number may be
+        of another kind next time."""
         if id(node) in self._alternatives:
             return None
         sides = [self._kind_of(side) for side in (node.left, node.right)]
         kinds = {kind for _, _, kind in filter(None, sides)}
-        items = [found for found in sides if found is not None and len(found[1].values if found[1] else ()) > 1]
+        items = [
+            found for found in sides if found is not None and found[1] is not None and _is_sure(found[1], found[2])
+        ]
+        if kinds == {"an object"}:
+            return self._compared_objects(node)
         if None in sides or len(kinds) < 2 or not items or (len(node.operator) < 3 and "an object" not in kinds):
             return None
         side, observation, kind = items[0]
@@ -188,6 +234,16 @@ class TextSearch:
         if kinds == {"a number", "a text"} and other[1] is not None:
             says = f"{says[:-1]}. Write `String({what}) {node.operator} String({also})`."
         return None if observation is None else MistakenText(node, side, observation, says)
+
+    def _compared_objects(self, node: Node) -> MistakenText | None:
+        """Objects that two tools returned are compared with one another."""
+        observed = [next(iter(self._context.observations(side)), None) for side in (node.left, node.right)]
+        first, second = observed
+        if first is None or second is None or first.tool == second.tool:
+            return None
+        always = "true" if node.operator.startswith("!") else "false"
+        says = f"is always {always}: two objects are never the same. Compare one of their properties."
+        return MistakenText(node, node.left, first, says)
 
     @cached_property
     def _alternatives(self) -> set[int]:
@@ -289,10 +345,19 @@ class TextSearch:
 def _is_looked_at(node: Node) -> bool:
     if node.type in {"BinaryExpression", "AssignmentExpression"}:
         return node.operator in _OPERATORS
+    if node.type == "MemberExpression":
+        return node.computed and node.property.type != "Literal"
+    if node.type == "NewExpression":
+        return getattr(node.callee, "name", None) == "Date" and len(node.arguments) == 1
     if node.type == "CallExpression":
         is_method = node.callee.type == "MemberExpression" and member_name(node.callee) in _SEEKS
         return is_method and len(node.arguments) == 1
     return node.type == "TemplateLiteral"
+
+
+def _is_sure(observation: Observation, kind: str) -> bool:
+    """Whether a value would be of that kind the next time, too: one of several items, or an object in an answer."""
+    return len(observation.values) > 1 or (kind == "an object" and len(observation.path) > 0)
 
 
 def _is_number(node: Node) -> bool:

@@ -657,9 +657,10 @@ NODE = {"type": "object", "properties": {"name": {}, "stars": {}}}
 DAYS = {
     "days": {"2025-03-01": {"temp": 11}, "2025-03-02": {"temp": 12}},
     "spots": {"items": [{"name": "Rome"}], "total": 1},
+    "total": 1,
 }
 DEEP_TOOLS = [
-    {"name": "weather"},
+    *({"name": name} for name in ("weather", "page", "person")),
     {"name": "repos"},
     {"name": "transfer", "observedOutput": {"properties": {"transfer": {"properties": {"id": {}, "status": {}}}}}},
     {"name": "events"},
@@ -678,12 +679,15 @@ DEEP_TOOLS = [
 
 
 def deep(name: str, _arguments: dict[str, object]) -> object:
-    answers = {"transfer": TRANSFER, "events": EVENTS, "weather": DAYS}
+    answers: dict[str, object] = {"transfer": TRANSFER, "events": EVENTS, "weather": DAYS}
+    answers |= {"page": {"data": ORDERS, "next": None}, "person": {"id": 1, "groups": [{"name": "a"}]}}
     return answers.get(name, EDGES)
 
 
 REPOS = "const { edges } = await callTool('repos', {}); "
 MOVE = "const t = await callTool('transfer', {}); "
+PAGE_OF_ROWS = "const r = await callTool('page', {}); "
+USERS = "const u = await callTool('person', {}); "
 WEATHER = "const w = await callTool('weather', {}); "
 MEETINGS = "const events = await callTool('events', {}); "
 
@@ -714,6 +718,23 @@ MEETINGS = "const events = await callTool('events', {}); "
         ),
         (MEETINGS + "return events.filter((e) => e.status === 'accepted').length", "e.status", "no item has it."),
         (WEATHER + "return w.days.length > 2", "w.days.length", "is `Object.keys(w.days).length`."),
+        (WEATHER + "return w.total.length > 2 ? 1 : 0", "w.total.length", "`w.total` is a number: use it as it is."),
+        (PAGE_OF_ROWS + "let n = 0; for (const s of r.wares ?? []) n++; return n", "r.wares", "The list is `r.data`."),
+        (
+            MOVE + "return t.success ? 'done' : 'failed'",
+            "t.success",
+            "A call that fails throws: there is nothing to test.",
+        ),
+        (
+            MOVE + "if (!t.ok) return 'failed'; return 'done'",
+            "t.ok",
+            "A call that fails throws: there is nothing to test.",
+        ),
+        (
+            REPOS + "const n = {}; for (const e of edges) n[e.kind] = 1; return Object.keys(n).length",
+            "e.kind",
+            "no item has it.",
+        ),
         (WEATHER + "return w.spots.length > 2", "w.spots.length", "The list is `w.spots.items`."),
     ],
 )
@@ -735,6 +756,9 @@ async def test_what_stands_deeper_in_an_answer_is_warned_of(
         REPOS + "const pick = (e) => e.stars ?? Object.values(e)[0].stars; return edges.map(pick)",
         REPOS + "return edges.map((e) => ({ ...e.node, ...e })).filter((e) => e.stars > 10).length",
         "const { edges } = await callTool('optional', {}); return edges.filter((e) => e.stars > 10).length",
+        MOVE + "if (t.success === false) throw new Error('no'); return t.ok ?? true",
+        USERS + "return (u.tags ?? []).length",
+        USERS + "return (u.errors || []).length",
         MOVE + "return (t.status ?? t.transfer.status) === 'PENDING'",
         MOVE + "if (t.status) return t.status === 'PENDING'; return 'unknown'",
         WEATHER + "return w.days['2025-03-09']?.temp ?? 'none'",

@@ -128,12 +128,13 @@ LOANS = [
         "tags": ["a"],
         "open": True,
         "size": {"pages": number},
+        "made": 1_760_000_000 + number,
         "lines": [{"sku": "a", "n": number}],
         "note": "x" if number else 1,
     }
     for number in range(5)
 ]
-BOOKS = [{"id": str(number), "no": number} for number in range(3)]
+BOOKS = [{"id": str(number), "no": number, "customer": {"id": "C1"}} for number in range(3)]
 LIBRARY = "const { items: loans, status } = await callTool('loans', {}); const books = await callTool('books', {}); "
 
 
@@ -165,6 +166,18 @@ def library(name: str, _arguments: dict[str, object]) -> object:
             "false: the items of `l.lines` are objects. Write `l.lines.some((item) => …)` with a property.",
         ),
         ("loans.filter((l) => l.lines.indexOf(1) >= 0).length", "-1: the items of `l.lines` are objects."),
+        ("[...loans].sort((a, b) => b.size - a.size)[0].id", "is never a number: `b.size` is an object."),
+        ("loans.reduce((n, l) => n + l.size * 2, 0)", "`l.size` is an object."),
+        ("loans[0].customer === 'C1'", "false: `loans[0].customer` is an object, and `'C1'` a text."),
+        ("loans.filter((l) => books.some((b) => b.customer === l.customer)).length", "two objects are never the same."),
+        (
+            "loans.reduce((n, l) => { n[l.customer] = 1; return n; }, {})",
+            f"`l.customer` on line 1 {SHOWN}l.customer)`.",
+        ),
+        (
+            "loans.map((l) => new Date(l.made).getFullYear())",
+            "`new Date(l.made)` on line 1 is a day of 1970: `l.made` is in seconds. Write `new Date(l.made * 1000)`.",
+        ),
         ("await callTool('find', { text: `of ${loans[0].customer}` })", "is shown as `[object Object]`"),
     ],
 )
@@ -185,6 +198,11 @@ async def test_values_of_different_kinds_are_warned_of(enclave: Enclave, script:
         "loans.filter((l) => l.customer === null).length",
         "status === 'ok'",
         "loans === 'none'",
+        "[...loans].sort((a, b) => b.size.pages - a.size.pages)[0].id",
+        "loans.filter((l) => loans.find((x) => x.customer === l.customer).id === l.id).length",
+        "loans.reduce((n, l) => { n[l.customer.id] = 1; return n; }, {})",
+        "loans.map((l) => new Date(l.made * 1000).getFullYear())",
+        "loans.map((l) => ({ made: l.made * 1000 })).map((l) => new Date(l.made).getFullYear())",
         "loans.filter((l) => l.size.pages > 2 && l.tags.length > 0).length",
         "loans.filter((l) => l.tags.includes('a')).length",
         "loans.filter((l) => l.lines.map((line) => line.sku).includes('a')).length",

@@ -45,12 +45,15 @@ _AWAITED = re.compile(r"\b(\w++)\s*=\s*await\b")
 _MEMBER = re.compile(r"\b(\w++)\s*(?:\?\s*)?\.\s*(\w++)")
 _COMPARED = re.compile(r"\.\s*(\w++)\s*(?:[!=]==?|[<>]=?)\s*['\"\d]")
 _SWITCHED = re.compile(r"\bswitch\s*\([^{}()]{0,200}\.\s*(\w++)\s*\)")
+_KEYS = re.compile(r"\[\s*(?:\w++\s*\??\.\s*)++(\w++)\s*\]")
+_DEFAULTED = re.compile(r"\.\s*(\w++)\s*(?:\?\?|\|\|)\s*\[")
 _UNPACKED = re.compile(r"\{([^{}]*+)\}\s*=\s*await\b")
 
 _OF_WRAPPER: Final = frozenset({"success", "data", "error"})
 _OF_SETTLED: Final = frozenset({"status", "value", "reason"})
 _OF_NOTHING: Final = frozenset({"ok", "isOk", "is_ok", "success", "succeeded", "successful", "isSuccess", "is_success"})
-"""Names of what is read of the answer of a tool that gives none."""
+"""Names by which scripts ask whether a call has succeeded, where no answer says so."""
+_NOTHING_TO_TEST: Final = " A call that fails throws: there is nothing to test."
 
 _PAGING: Final = re.compile(
     r"(?i)^(?:has_?)?(?:more|next)(?:_?(?:page|cursor|token|offset|url|link|items|results|page_?token|page_?url))?$"
@@ -80,18 +83,19 @@ def suspects(program: InstrumentedScript, calls: CallHistory, *, shows_undefined
     reads = {name for owner, name in _MEMBER.findall(program.script) if owner in awaited}
     reads |= {name for text in _UNPACKED.findall(program.script) for name in re.findall(r"\w++", text)}
     compared = {*joins.names(program.script), *_SWITCHED.findall(program.script)} - program.ending.writes
-    compared |= set(_COMPARED.findall(program.script))
+    for pattern in (_COMPARED, _KEYS, _DEFAULTED):
+        compared |= set(pattern.findall(program.script))
     for tool, unseen in calls.unseen.items():
         names = unseen - found - {"length"}
         payloads = [entry.payload or "" for entry in entries if entry.name == tool]
         keys = list(dict.fromkeys(key for text in payloads for key in _KEY.findall(text[:16_384])))[:_MAX_KEYS]
         found |= {name for name in names if closest_key(name, keys) is not None}
-        found |= names & (LIST_WRAPPERS | compared) | {name for name in names if _PAGING.search(name)}
+        found |= names & (LIST_WRAPPERS | _OF_NOTHING | compared) | {name for name in names if _PAGING.search(name)}
         if not any(text.startswith("{") for text in payloads):
             is_list = any(text.startswith("[") for text in payloads)
             found |= names & (reads if is_list else reads | SUCCESS)
     of_answer = "length" in reads and any((entry.payload or "").startswith("{") for entry in entries)
-    if of_answer or calls.measures_objects(program.script):
+    if of_answer or calls.measures_others(program.script):
         found.add("length")
     if shows_undefined or any(map(_is_wrapped, entries)) or SETTLED in program.script:
         found |= calls.reads - _OF_WRAPPER
@@ -210,7 +214,7 @@ class MisreadSearch:
                 or self._declares(observation.tool, name, frozenset())
             ):
                 return None
-            return observation, Advice(" A call that fails throws: there is nothing to test.")
+            return observation, Advice(_NOTHING_TO_TEST)
         return None
 
     def _misread_settled(self, node: Node, name: str) -> tuple[Observation, Advice] | None:
@@ -239,7 +243,11 @@ class MisreadSearch:
         lists = name in LIST_WRAPPERS and observation.of_answer and self._uses.means_list(node)
         objects = [cast("dict[str, object]", parent) for parent in parents if isinstance(parent, dict)]
         if any(objects) and not observation.of_wrapper:
-            lists = lists or (observation.of_answer and name.casefold() in observation.tool.casefold())
+            if name in _OF_NOTHING and observation.of_answer and self._uses.asks(node):
+                return Advice(_NOTHING_TO_TEST)
+            is_page = self._uses.means_list(node) and _is_page(objects[0]) and not FLAGS.search(name)
+            is_page = is_page or name.casefold() in observation.tool.casefold()
+            lists = lists or (observation.of_answer and is_page)
             advice = advise(owner, observation, "map" if lists else "")
             meant = self._is_meant(node, name, observation, advice, lists=lists or name == "length")
             once = self._calls.answered[observation.tool] == 1
@@ -268,6 +276,13 @@ class MisreadSearch:
         if name not in WRAPPERS or not observation.of_answer or not isinstance(answer, dict):
             return False
         return parent is not None and parent.type == "MemberExpression" and member_name(parent) in answer
+
+
+def _is_page(answer: dict[str, object]) -> bool:
+    """Whether an answer is a list of objects with what belongs to it, rather than one object with a list."""
+    values = list(islice(answer.values(), _MAX_KEYS))
+    lists = [cast("list[object]", value) for value in values if isinstance(value, list)]
+    return len(lists) == 1 and isinstance(next(iter(lists[0]), None), dict) and "id" not in answer
 
 
 def _paging_advice(owner: str, name: str, answer: dict[str, object], *, once: bool) -> Advice | None:

@@ -48,7 +48,7 @@ class Needs:
     def is_needed(self, read: Node, name: str, observation: Observation) -> bool:
         """Whether what becomes of the value that `read` reads is never meant of an undefined one."""
         of_item = any(step in _OF_ITEMS or isinstance(step, int) for step in observation.path)
-        if of_item and ((self._shows_undefined and self._uses.is_key(read)) or self._is_summed(read, name)):
+        if of_item and (self._uses.is_key(read) or self._is_summed(read, name)):
             return True
         if read.type == "AssignmentPattern":
             return False

@@ -187,7 +187,8 @@ class AnswerUses:
                 used = parent.right is node and parent.left.type == "MemberExpression"
             case "MemberExpression":
                 name = member_name(parent)
-                built_in = not isinstance(name, str) or name == "length" or may_have(value, name)
+                has_length = name == "length" and not isinstance(value, int | float)
+                built_in = not isinstance(name, str) or has_length or may_have(value, name)
                 used = built_in and parent.object is node
             case "Property":
                 # A key, or a new name: then the variable is looked at in its place.
