@@ -42,7 +42,7 @@ test-embedding: $(VENV)/.embedding ## search with a real model, whose weights it
 	@$(BIN)/python -m pytest -m embedding tests/catalog $(PYTEST)
 
 fuzz: $(VENV)/.test ## random attacks for FUZZ_MINUTES (default 30)
-	@$(BIN)/python -m pytest tests_security/fuzz -m fuzz $(PYTEST)
+	@$(BIN)/python -m pytest tests_security/fuzz -m fuzz -o faulthandler_timeout=0 $(PYTEST)
 
 lint: $(VENV)/.test ## style, formatting and types
 	@$(BIN)/ruff check .
