@@ -20,7 +20,7 @@ from codecall.gateway.serve import bodies
 from codecall.gateway.serve.bodies import BoundedBodies
 from tests.gateway.backends import serve_over_http, wait_until
 from tests.loop_time import LoopTime
-from tests.loop_turns import least_turn
+from tests.loop_turns import assert_turns_below
 
 BOMB = '{"a":[' + ",".join(["[]"] * 1_000_000) + "]}"
 DIGITS = [7] * 300_000
@@ -50,7 +50,7 @@ async def post(url: str, body: str, **headers: str) -> httpx.Response:
 )
 async def test_a_body_of_too_many_values_is_answered_and_holds_nobody_up(era: dict[str, str]) -> None:
     async with served() as url:
-        assert await least_turn(lambda: post(url, BOMB, **era)) < 15
+        await assert_turns_below(15, lambda: post(url, BOMB, **era))
         refused = await post(url, BOMB, **era)
         assert refused.status_code == 413
         assert refused.json()["error"]["message"] == (

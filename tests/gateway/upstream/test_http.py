@@ -41,7 +41,7 @@ from codecall.gateway.upstream.oauth import create_oauth
 from codecall.gateway.upstream.server import Backend
 from codecall.gateway.upstream.session import RelayingSession
 from tests.gateway.backends import CuttableLink, call, result_text, serve_components, serve_over_http, wait_until
-from tests.loop_turns import least_turn
+from tests.loop_turns import assert_turns_below
 
 _ABOUT = {"name": "x", "version": "1"}
 
@@ -389,7 +389,7 @@ async def test_json_that_is_no_message_holds_nobody_up(media_type: str) -> None:
             else:
                 assert await call(backend, "x", bad=True) == "+AG8-"
 
-        assert await least_turn(read) < 20
+        await assert_turns_below(20, read)
 
 
 async def test_an_answer_that_is_no_mcp_is_told_without_the_url() -> None:

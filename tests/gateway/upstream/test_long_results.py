@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from codecall.gateway.upstream.long_results import MAX_PARTS_AT_ONCE, attach_parts, detach_parts
 from codecall.gateway.upstream.server import Backend
 from tests.gateway.backends import RAW
-from tests.loop_turns import least_turn
+from tests.loop_turns import assert_turns_below
 
 MANY = 20_000
 TEXTS = [{"type": "text", "text": f"row {index}"} for index in range(MANY)]
@@ -41,7 +41,7 @@ async def answer(backend: Backend, result: dict[str, Any]) -> Any:
 async def test_all_of_a_long_result_arrives_and_holds_nobody_up(result: dict[str, Any]) -> None:
     async with Backend("raw", RAW) as backend:
         await answer(backend, {"content": []})
-        assert await least_turn(lambda: answer(backend, result)) < 4
+        await assert_turns_below(4, lambda: answer(backend, result))
         read = await answer(backend, result)
         assert read.model_dump(mode="json", by_alias=True, exclude_none=True) == {
             "isError": False,
@@ -58,7 +58,7 @@ async def test_a_part_that_is_none_is_an_error_and_not_left_out() -> None:
             with pytest.raises((MCPError, ValidationError)):
                 await answer(backend, {"content": wrong})
 
-        assert await least_turn(read) < 4
+        await assert_turns_below(4, read)
         assert (await answer(backend, {"content": TEXTS[:2]})).content[1].text == "row 1"
 
 

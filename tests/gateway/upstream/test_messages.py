@@ -26,7 +26,7 @@ from codecall.gateway.upstream.messages import (
 )
 from codecall.gateway.upstream.server import Backend
 from tests.gateway.backends import RAW, result_text, serve_components, wait_until
-from tests.loop_turns import count_loop_turns, least_turn
+from tests.loop_turns import assert_turns_below, count_loop_turns
 
 FINE = '{"jsonrpc":"2.0","id":%ID%,"result":{"content":[{"type":"text","text":"fine"}]}}'
 MANY = ",".join(["[]"] * (MAX_MESSAGE_VALUES // 2 + 1))
@@ -115,7 +115,7 @@ async def test_what_is_no_message_is_found_at_once(line: str) -> None:
         parse_message(line.encode())
         await asyncio.sleep(0)
 
-    assert await least_turn(parse) < 12
+    await assert_turns_below(12, parse)
 
 
 @pytest.mark.parametrize(
