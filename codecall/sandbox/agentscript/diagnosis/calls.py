@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, deque
-from collections.abc import Sequence, Set
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Final, cast
 
 import msgspec
@@ -73,11 +72,6 @@ _SEEKS: Final = re.compile(r"\b(\w++)\s*\??\.\s*(?:includes|indexOf)\s*\(")
 _LENGTHS: Final = re.compile(r"\b(\w++)\s*\??\.\s*length\b")
 _VALUES: Final = re.compile(r'"(\w{1,60})":\s*([^\sn])')
 """Properties of answers, each with the first character of its value, except for `null`."""
-_MEMBERS: Final = re.compile(r"\b(\w++)(?=\s*(?:\?\s*)?\.\s*(\w++))")
-_OBJECTS: Final = re.compile(r":\s*\[?\s*\{")
-"""Where a property of an answer has an object, or a list of them."""
-_MAX_OBJECTS: Final = 400
-"""Objects of one answer that are looked at for properties that stand deeper."""
 _KINDS: Final = {'"': "text", "{": "object", "[": "list", "t": "boolean", "f": "boolean"}
 """By the first character of a value as JSON text: what it is; all others are numbers."""
 
@@ -145,7 +139,7 @@ class CallHistory:
         self.answered[call.name] += 1
         if unseen := self.unseen.setdefault(call.name, set(self.reads)):
             ends = answer.payload[:LOOKED_AT], answer.payload[LOOKED_AT:][-LOOKED_AT:]
-            unseen -= {name for name in unseen if any(f'"{name}"' in text for text in ends)}
+            unseen -= {name for name in unseen if any(f'"{name}":' in text for text in ends)}
         site = (call.stack, call.name)
         self._drop(site)
         if len(answer.payload) > MAX_ANSWER_CHARS:
@@ -156,31 +150,13 @@ class CallHistory:
             self._drop(next(iter(self.last_answers)))
 
     def may_lack(self, script: str, *, shows_undefined: bool) -> bool:
-        """Whether an answer may lack what the script reads of it: a quick look, which nearly every script passes."""
+        """Whether an answer may lack what the script reads of it and no answer has: a quick look, which nearly every
+        script passes."""
         if not self.unseen:
             return False
         wrapped = any(call.wrapped for call in self.last_answers.values())
         is_looked_at = shows_undefined or wrapped or "length" in script or SETTLED in script
-        return is_looked_at or any(self.unseen.values()) or bool(self.nested(script))
-
-    def nested(self, script: str) -> dict[str, dict[str, set[str]]]:
-        """Names that the script reads and that stand deeper in an answer than it may expect: by what was called, each
-        with the properties whose objects have it, `stars` with `node` of `{node: {stars: 1}}`. Those that the script
-        reads of that property are left out, and those in lists that it names."""
-        found: dict[str, dict[str, set[str]]] = {}
-        pairs: set[tuple[str, str]] | None = None
-        for entry in self.last_answers.values():
-            payload = entry.payload or ""
-            if len(payload) > 2 * LOOKED_AT or _OBJECTS.search(payload) is None:
-                continue
-            for holder, is_list, name in _nested_names(_decoded(payload), self.reads):
-                if (holder if is_list else f"{holder}.{name}") in script:
-                    continue
-                # One pass over the script, however many names there are.
-                pairs = set(_MEMBERS.findall(script)) if pairs is None else pairs
-                if (holder, name) not in pairs:
-                    found.setdefault(entry.name, {}).setdefault(name, set()).add(holder)
-        return found
+        return is_looked_at or any(self.unseen.values())
 
     def may_mistake(self, script: str, value: str) -> bool:
         """Whether a script may take a text of its answers for a number or a date, or compare values of different kinds,
@@ -228,38 +204,6 @@ class CallHistory:
     def _drop(self, site: tuple[str, str]) -> None:
         if (call := self.last_answers.pop(site, None)) is not None:
             self.chars -= len(call.payload or "")
-
-
-def _decoded(payload: str) -> object:
-    """A value of JSON text; None where it is none."""
-    try:
-        return msgspec.json.decode(payload)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-
-
-def _nested_names(answer: object, names: Set[str]) -> set[tuple[str, bool, str]]:
-    """Names that an object of an answer does not have, and the value of one of its properties has: each with that
-    property, and whether it is a list."""
-    found = set[tuple[str, bool, str]]()
-    pending = deque([answer])
-    count = 0
-    while pending and count < _MAX_OBJECTS:
-        value = pending.popleft()
-        if isinstance(value, list):
-            pending.extend(islice(cast("list[object]", value), _MAX_OBJECTS))
-        elif isinstance(value, dict):
-            count += 1
-            owner = cast("dict[str, object]", value)
-            for holder, inner in owner.items():
-                is_list = isinstance(inner, list)
-                objects = cast("list[object]", inner)[:1] if is_list else [inner]
-                for having in objects:
-                    if isinstance(having, dict):
-                        keys = cast("dict[str, object]", having).keys()
-                        found |= {(holder, is_list, name) for name in names & keys - owner.keys()}
-                pending.append(inner)
-    return found
 
 
 def shorten(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, cast
 
@@ -277,23 +277,22 @@ def is_missing(value: object) -> bool:
     return value is UNDEFINED or value is None
 
 
-def declares(described: str | None, name: str, holders: Set[str] = frozenset()) -> bool:
+def declares(described: str | None, name: str) -> bool:
     """Whether a tool says that its answers may have a property of a name.
 
     Args:
         described: What `getTool` gives of it, and what was seen of its answers, as JSON text; None where there is no
             such tool.
         name: The name of the property.
-        holders: Properties whose own values do not count: it is known that these have it.
     """
     if described is None:
         return False
     tool = cast("dict[str, object]", msgspec.json.decode(described))
-    return any(_schema_has(tool.get(key), name, holders) for key in ("outputSchema", OBSERVED))
+    return any(_schema_has(tool.get(key), name) for key in ("outputSchema", OBSERVED))
 
 
-def _schema_has(root: object, name: str, holders: Set[str]) -> bool:
-    """Whether a schema has a property of that name anywhere but in those properties."""
+def _schema_has(root: object, name: str) -> bool:
+    """Whether a schema has a property of that name anywhere."""
     pending, referred = [root], set[object]()
     while pending:
         schema = pending.pop()
@@ -306,7 +305,7 @@ def _schema_has(root: object, name: str, holders: Set[str]) -> bool:
         if isinstance(properties, dict):
             if name in properties:
                 return True
-            pending += [value for key, value in cast("dict[str, object]", properties).items() if key not in holders]
+            pending += cast("dict[str, object]", properties).values()
         reference = keywords.get("$ref")
         if isinstance(reference, str) and reference not in referred:
             referred.add(reference)

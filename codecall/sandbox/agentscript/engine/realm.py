@@ -8,7 +8,7 @@ what runs is decided here, job by job.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, Literal, Protocol, TypeAlias, cast
@@ -18,10 +18,11 @@ import msgspec
 
 from codecall.sandbox.agentscript.checked import Position
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory, CallWarnings
+from codecall.sandbox.agentscript.diagnosis.flow.paths import ValuePath
 from codecall.sandbox.agentscript.diagnosis.flow.values import CONTEXT
 from codecall.sandbox.agentscript.diagnosis.lookups import missed_lookups
 from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, mistaken_texts, nothing_returned
-from codecall.sandbox.agentscript.diagnosis.remedies import declares
+from codecall.sandbox.agentscript.diagnosis.reads.declared import declares
 from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.diagnosis.request import warn_of_context
 from codecall.sandbox.agentscript.engine.bytecode import defer_collection, load
@@ -322,12 +323,11 @@ class Realm:
         shows_undefined = "undefined" in value
         if shows_undefined:
             warnings += missed_lookups(program, ending.misses, value, self._calls)
-        if self._calls.may_lack(program.script, shows_undefined=shows_undefined):
-            misread = misread_properties(
-                program, self._calls, ending, self._room_ms, self._declares, shows_undefined=shows_undefined
-            )
-            joined = "".join(warnings)
-            warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
+        misread = misread_properties(
+            program, self._calls, ending, self._room_ms, self._declares, shows_undefined=shows_undefined
+        )
+        joined = "".join(warnings)
+        warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
         warnings += self._call_warnings().refused("\n".join((value, *warnings)))
         warnings += self._unknown_tool_warnings(program.script)
         if self._calls.may_mistake(program.script, value):
@@ -336,10 +336,10 @@ class Realm:
             warnings = warn_of_context(warnings, program, self._context, self._room_ms)
         return warnings
 
-    def _declares(self, tool: str, name: str, holders: Set[str]) -> bool:
+    def _declares(self, tool: str, path: ValuePath, name: str) -> bool:
         if tool not in self._described:
             self._described[tool] = self.ask(tool, "answers", "")
-        return declares(self._described[tool], name, holders)
+        return declares(self._described[tool], path, name)
 
     def _host_fail(self, report: str) -> None:
         error = _decode_json(report, type=ThrownError)

@@ -10,7 +10,7 @@ what the warning would name, nor uses the value that the property is read from (
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator
 from itertools import islice
 from time import monotonic
 from typing import Final, cast
@@ -18,8 +18,9 @@ from typing import Final, cast
 from codecall.sandbox.agentscript.diagnosis.calls import SETTLED, CallEntry, CallHistory
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields, Observation, member_text
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
-from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED
+from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED, ValuePath
 from codecall.sandbox.agentscript.diagnosis.reads import joins
+from codecall.sandbox.agentscript.diagnosis.reads.elsewhere import names_elsewhere
 from codecall.sandbox.agentscript.diagnosis.reads.needs import FLAGS, Needs
 from codecall.sandbox.agentscript.diagnosis.reads.uses import AnswerUses
 from codecall.sandbox.agentscript.diagnosis.remedies import Advice, advise, answer_fields, may_have, primitive_kind
@@ -65,8 +66,8 @@ _MORE: Final = re.compile(r"(?i)next|more|continuation")
 _PAGES: Final = re.compile(r"(?i)^(?:page_?count|(?:total|num)_?pages|pages|last_?page)$")
 _TOTAL: Final = re.compile(r"(?i)^(?:total|total_?(?:count|items|results|size)|count)$")
 
-Declares = Callable[[str, str, Set[str]], bool]
-"""Whether a tool says that its answers may have a property of a name, elsewhere than in those properties."""
+Declares = Callable[[str, ValuePath, str], bool]
+"""Whether a tool says that its answers may have a property of a name at the end of a path."""
 
 
 def suspects(program: InstrumentedScript, calls: CallHistory, *, shows_undefined: bool) -> frozenset[str]:
@@ -77,6 +78,10 @@ def suspects(program: InstrumentedScript, calls: CallHistory, *, shows_undefined
         calls: Its calls.
         shows_undefined: Whether a text in its value has the word `undefined`.
     """
+    elsewhere = {name for names in names_elsewhere(calls, program.script).values() for name in names}
+    elsewhere = {name for name in elsewhere - program.ending.writes if not FLAGS.search(name)}
+    if not calls.may_lack(program.script, shows_undefined=shows_undefined):
+        return frozenset(elsewhere)
     entries = list(calls.last_answers.values())
     found = set[str].intersection(*calls.unseen.values()) - program.ending.writes - {"length"}
     awaited = set(_AWAITED.findall(program.script))
@@ -99,8 +104,7 @@ def suspects(program: InstrumentedScript, calls: CallHistory, *, shows_undefined
         found.add("length")
     if shows_undefined or any(map(_is_wrapped, entries)) or SETTLED in program.script:
         found |= calls.reads - _OF_WRAPPER
-    nested = {name for names in calls.nested(program.script).values() for name in names if not FLAGS.search(name)}
-    return frozenset(found | (nested - program.ending.writes))
+    return frozenset(found | elsewhere)
 
 
 def _is_wrapped(entry: CallEntry) -> bool:
@@ -124,7 +128,7 @@ class MisreadSearch:
         self._dataflow = dataflow
         self._context = context
         self._calls = calls
-        self._nested = calls.nested(dataflow.script)
+        self._elsewhere = names_elsewhere(calls, dataflow.script)
         self._missing = missing
         self._declares = declares
         self._uses = AnswerUses(dataflow)
@@ -188,16 +192,15 @@ class MisreadSearch:
         shown = shows_undefined and parent is not None and parent.type == "TemplateLiteral"
         for observation in observations:
             of_wrapper = observation.of_wrapper
-            holders = self._nested.get(observation.tool, {}).get(name, set[str]())
-            unseen = name == "length" or bool(holders) or name in self._calls.unseen.get(observation.tool, ())
+            elsewhere = name in self._elsewhere.get(observation.tool, ())
+            unseen = name == "length" or elsewhere or name in self._calls.unseen.get(observation.tool, ())
             if name in _OF_WRAPPER if of_wrapper else not (unseen or shown):
                 return None
             advice = self._advice(node, name, observation)
             if advice is None or self._has_other_way(node, observation, advice):
                 continue
-            # A property that a schema names may stand elsewhere in it: where a text shows that it does, it is said.
-            certain = of_wrapper or (shown and advice.text.startswith(" Did you mean"))
-            is_declared = not certain and self._declares(observation.tool, name, holders)
+            path = observation.path[observation.wrapped : -1]
+            is_declared = not of_wrapper and self._declares(observation.tool, path, name)
             return None if is_declared else (observation, advice)
         return None
 
@@ -208,11 +211,7 @@ class MisreadSearch:
         if self._uses.are_tested(self._uses.owners_of(node)):
             return None
         for observation in islice(self._context.observations(node.object), _MAX_OBSERVATIONS):
-            if (
-                observation.path
-                or observation.answer is not None
-                or self._declares(observation.tool, name, frozenset())
-            ):
+            if observation.path or observation.answer is not None or self._declares(observation.tool, (), name):
                 return None
             return observation, Advice(_NOTHING_TO_TEST)
         return None
