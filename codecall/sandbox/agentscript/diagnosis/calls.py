@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -51,6 +51,13 @@ _ASYNC_CALLBACK: Final = {
 _REFUSALS: Final = frozenset({"INVALID_INPUT", "TOOL_NOT_FOUND"})
 """Codes of calls that no tool has seen, for what the script wrote."""
 
+_ERRORS: Final = re.compile(r'"errors":\s*\[\s*\{')
+_READS_ERRORS: Final = re.compile(r"\berrors\b")
+_UNREAD_ERRORS: Final = (
+    "{name} returned `errors`, which the script does not read: write `if (r.errors?.length) throw new "
+    "Error(r.errors[0].message)`, with its answer for `r`."
+)
+
 _AWAIT_IT: Final = "Write `await` in front of a call whose value or failure matters."
 
 SETTLED: Final = "allSettled"
@@ -59,21 +66,11 @@ SETTLED: Final = "allSettled"
 OBJECT: Final = "[object Object]"
 """What a text shows of an object."""
 
-_OF_DATES: Final = re.compile(r'"\d{4}-\d\d-\d\d')
-_OF_NUMBERS: Final = re.compile(r'"([\w$-]{1,60})":\s*"-?\d+(?:\.\d+)?"')
-_COMPARES: Final = re.compile(r"[<>]|[!=]==?")
-_EQUALS: Final = re.compile(r"\b(\w++)\s*[!=]==?\s*(?:(['\"])|(\d)|([tf](?:rue|alse)\b)|(?:\w++\s*\.\s*)++(\w++))")
-_COUNTS: Final = re.compile(r"\b(\w++)\s*(?:[<>]=?|[-*/%])\s*[\w(]|(?:[<>]=?|[-*/%])\s*(?:\w++\s*\??\.\s*)*+(\w++)")
-"""Names on either side of an operator that is meant for numbers."""
-_OF_SECONDS: Final = re.compile(r":\s*[1-3]\d{9}\b")
-_ARITHMETIC: Final = frozenset("+-*/%[")
-"""What stands in scripts that compute, or take a value for a key."""
-_SEEKS: Final = re.compile(r"\b(\w++)\s*\??\.\s*(?:includes|indexOf)\s*\(")
 _LENGTHS: Final = re.compile(r"\b(\w++)\s*\??\.\s*length\b")
-_VALUES: Final = re.compile(r'"(\w{1,60})":\s*([^\sn])')
-"""Properties of answers, each with the first character of its value, except for `null`."""
 _KINDS: Final = {'"': "text", "{": "object", "[": "list", "t": "boolean", "f": "boolean"}
 """By the first character of a value as JSON text: what it is; all others are numbers."""
+_VALUES: Final = re.compile(r'"(\w{1,60})":\s*([^\sn])')
+"""Properties of answers, each with the first character of its value, except for `null`."""
 
 _USES_PROMISE = re.compile(r"\bawait\b|\breturn\b|=")
 """What stands before a call whose promise is awaited or kept."""
@@ -158,52 +155,24 @@ class CallHistory:
         is_looked_at = shows_undefined or wrapped or "length" in script or SETTLED in script
         return is_looked_at or any(self.unseen.values())
 
-    def may_mistake(self, script: str, value: str) -> bool:
-        """Whether a script may take a text of its answers for a number or a date, or compare values of different kinds,
-        or its value, JSON text, or an input shows an object as a text: a quick look, which most scripts pass."""
-        if (self.shows_objects or OBJECT in value) and self.last_answers:
-            return True
-        compares = _COMPARES.search(script) is not None
-        makes_dates = "Date" in script
-        if not compares and not makes_dates and _ARITHMETIC.isdisjoint(script) and _SEEKS.search(script) is None:
-            return False
-        for entry in self.last_answers.values():
-            payload = (entry.payload or "")[:LOOKED_AT]
-            if makes_dates and (_OF_DATES.search(payload) or _OF_SECONDS.search(payload)):
-                return True
-            if any(name in self.reads for name in _OF_NUMBERS.findall(payload)):
-                return True
-        return self._compares_kinds(script)
-
-    def _compares_kinds(self, script: str) -> bool:
-        """Whether a property that the answers have is compared with a literal, or another one, of a different kind, or
-        takes an object or a list for a number, or a list for one of texts."""
-        kinds: dict[str, str] = {}
-        for entry in self.last_answers.values():
-            for name, first in _VALUES.findall((entry.payload or "")[:LOOKED_AT]):
-                kinds.setdefault(name, _KINDS.get(first, "number"))
-        for name, quote, digit, boolean, other in _EQUALS.findall(script):
-            literal = "text" if quote else "number" if digit else _KINDS.get(boolean[:1])
-            kind, meant = kinds.get(name), kinds.get(other) if other else literal
-            if kind is not None and meant is not None and (kind != meant or kind == "object"):
-                return True
-        counted = {name for names in _COUNTS.findall(script) for name in names}
-        return any(kinds.get(name) in {"object", "list"} for name in counted) or any(
-            f'"{name}":[{{' in (entry.payload or "")[:LOOKED_AT]
-            for name in _SEEKS.findall(script)
-            for entry in self.last_answers.values()
-        )
-
     def measures_others(self, script: str) -> bool:
         """Whether a script asks an object, or a number, that a property of an answer has for a `length`."""
         names = set(_LENGTHS.findall(script))
-        payloads = [(entry.payload or "")[:LOOKED_AT] for entry in self.last_answers.values()]
-        kinds = {name: first for payload in payloads for name, first in _VALUES.findall(payload) if name in names}
-        return any(first not in '"[tf' for first in kinds.values())
+        kinds = value_kinds((entry.payload or "")[:LOOKED_AT] for entry in self.last_answers.values())
+        return any(kinds.get(name) in {"object", "number"} for name in names)
 
     def _drop(self, site: tuple[str, str]) -> None:
         if (call := self.last_answers.pop(site, None)) is not None:
             self.chars -= len(call.payload or "")
+
+
+def value_kinds(payloads: Iterable[str]) -> dict[str, str]:
+    """By property of answers, as JSON text: of what kind its first value is that is not null."""
+    kinds: dict[str, str] = {}
+    for payload in payloads:
+        for name, first in _VALUES.findall(payload):
+            kinds.setdefault(name, _KINDS.get(first, "number"))
+    return kinds
 
 
 def shorten(text: str) -> str:
@@ -264,6 +233,24 @@ class CallWarnings:
             if (text := _refusal(errors, said)) is not None
         ][:MAX_WARNED_CALLS]
 
+    def unread_errors(self, said: str) -> list[str]:
+        """Warnings about answers with a list of errors, as GraphQL has it, of which the script takes no notice.
+
+        Args:
+            said: The value of the script, JSON text.
+        """
+        if self._program is None or _READS_ERRORS.search(self._program.script) is not None:
+            return []
+        answers = [
+            call for call in self._calls.last_answers.values() if _ERRORS.search((call.payload or "")[:LOOKED_AT])
+        ]
+        found = {
+            call.name: message
+            for call in answers
+            if (message := _first_error(call)) and json.dumps(message) not in said
+        }
+        return [_UNREAD_ERRORS.format(name=shorten(name)) for name in found][:MAX_WARNED_CALLS]
+
     @property
     def _callbacks(self) -> Sequence[AsyncCallback]:
         return () if self._program is None else self._program.ending.async_callbacks
@@ -315,6 +302,18 @@ def _refusal(errors: Sequence[str], said: str) -> str | None:
     message, code = str(decoded[-1].get("message", "")), decoded[-1]["code"]
     is_said = any(str(error["code"]) in said for error in decoded) or json.dumps(message)[1:MAX_SHOWN] in said
     return None if is_said else f"{message:.{MAX_MESSAGE}} ({code})."
+
+
+def _first_error(call: CallEntry) -> str | None:
+    """The message of the first of an answer's `errors`; None where there is none."""
+    try:
+        answer: object = msgspec.json.decode(call.payload or "null")
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    errors = cast("dict[str, object]", answer).get("errors") if isinstance(answer, dict) else None
+    first = cast("list[object]", errors)[0] if isinstance(errors, list) and errors else None
+    message = cast("dict[str, object]", first).get("message") if isinstance(first, dict) else None
+    return message if isinstance(message, str) else None
 
 
 def _statement_calls(dataflow: DataFlow | None) -> list[tuple[int, int]]:

@@ -15,10 +15,12 @@ from codecall.sandbox.agentscript.diagnosis.calls import MAX_WARNED_CALLS, OBJEC
 from codecall.sandbox.agentscript.diagnosis.causes import missing_fields
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, with_dataflow
+from codecall.sandbox.agentscript.diagnosis.operations.operands import Mistake, Operands
+from codecall.sandbox.agentscript.diagnosis.operations.quick import may_mistake
+from codecall.sandbox.agentscript.diagnosis.operations.search import find_mistakes
 from codecall.sandbox.agentscript.diagnosis.reads.misread import Declares, MisreadSearch, suspects
 from codecall.sandbox.agentscript.diagnosis.remedies import NOTHING_FOUND, answer_fields, is_certain
 from codecall.sandbox.agentscript.diagnosis.report import NO_VALUE, Ending
-from codecall.sandbox.agentscript.diagnosis.texts import MistakenText, TextSearch
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.mistakes import COMMENT_WITH_LINES, ESCAPED_LINES, RETURN_AND_LINE
@@ -84,8 +86,8 @@ def misread_properties(
     return with_dataflow(program.script, room_ms, find, fallback=[])
 
 
-def mistaken_texts(program: InstrumentedScript, calls: CallHistory, value: str, room_ms: float) -> list[str]:
-    """The warnings about texts of answers that the script takes for numbers or dates, and objects that it shows.
+def mistaken_values(program: InstrumentedScript, calls: CallHistory, value: str, room_ms: float) -> list[str]:
+    """The warnings about values of answers that the script takes for something else, and objects that it shows.
 
     Args:
         program: What ran.
@@ -94,14 +96,17 @@ def mistaken_texts(program: InstrumentedScript, calls: CallHistory, value: str, 
         room_ms: Milliseconds of its own time that it has left.
     """
 
+    if not may_mistake(calls, program.script, value):
+        return []
+
     def find(dataflow: DataFlow | None) -> list[str]:
         if dataflow is None:
             return []
         search = _Search(program, dataflow, calls)
-        texts = TextSearch(dataflow, search.context, program.ending.writes)
+        operands = Operands(dataflow, search.context, program.ending.writes)
         shows_objects = calls.shows_objects or OBJECT in value
-        found = {each.says: each for each in texts.find(room_ms, shows_objects=shows_objects)}
-        return [search.mistaken_text(each) for each in found.values()]
+        found = {each.says: each for each in find_mistakes(operands, room_ms, shows_objects=shows_objects)}
+        return [search.mistake_text(each) for each in found.values()]
 
     return with_dataflow(program.script, room_ms, find, fallback=[])
 
@@ -305,10 +310,13 @@ class _Search:
         returned = f"{fields.get('items', '')}{fields['tool']} returned {fields['shape']}"
         return f"{self._named(node)} is undefined: {returned}.{fields['use']}"
 
-    def mistaken_text(self, found: MistakenText) -> str:
-        """What takes a text for something else, what to write, and what the tool returned."""
+    def mistake_text(self, found: Mistake) -> str:
+        """What takes a value for something else, what to write, and what the tool returned."""
+        said = f"{self._named(found.expression)} {found.says}"
+        if found.observation is None:
+            return said
         fields = answer_fields(found.observation, "")
-        return f"{self._named(found.expression)} {found.says} {fields['tool']} returned {fields['shape']}."
+        return f"{said} {fields['tool']} returned {fields['shape']}."
 
     def _named(self, node: Node) -> str:
         return f"`{shorten(self._dataflow.text(node))}` on line {self._line(node)}"

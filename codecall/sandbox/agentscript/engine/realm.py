@@ -21,7 +21,7 @@ from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory,
 from codecall.sandbox.agentscript.diagnosis.flow.paths import ValuePath
 from codecall.sandbox.agentscript.diagnosis.flow.values import CONTEXT
 from codecall.sandbox.agentscript.diagnosis.lookups import missed_lookups
-from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, mistaken_texts, nothing_returned
+from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, mistaken_values, nothing_returned
 from codecall.sandbox.agentscript.diagnosis.reads.declared import declares
 from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.diagnosis.request import warn_of_context
@@ -329,9 +329,9 @@ class Realm:
         joined = "".join(warnings)
         warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
         warnings += self._call_warnings().refused("\n".join((value, *warnings)))
+        warnings += self._call_warnings().unread_errors(value)
         warnings += self._unknown_tool_warnings(program.script)
-        if self._calls.may_mistake(program.script, value):
-            warnings += mistaken_texts(program, self._calls, value, self._room_ms)
+        warnings += mistaken_values(program, self._calls, value, self._room_ms)
         if CONTEXT in program.script:
             warnings = warn_of_context(warnings, program, self._context, self._room_ms)
         return warnings

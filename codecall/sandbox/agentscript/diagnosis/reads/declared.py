@@ -38,7 +38,7 @@ def declares(described: str | None, path: ValuePath, name: str) -> bool:
 
 def _has_property(root: object, path: ValuePath, name: str) -> bool:
     schemas = [root]
-    for step in ("result", *path) if isinstance(root, dict) and _WRAPPED in root else path:
+    for step in ("result", *path) if _WRAPPED in _mapping(root) else path:
         if not isinstance(step, CopyWithout):
             schemas = [below for schema in _resolved(root, schemas) for below in _below(schema, step)]
     return any(name in _mapping(schema.get("properties")) for schema in _resolved(root, schemas))

@@ -239,8 +239,9 @@ class MisreadSearch:
         """What may have been meant by a property that is not there; None where it may as well be missing."""
         owner = self._context.owner_text(node.object) if node.type == "MemberExpression" else ""
         parents = observation.parents
-        lists = name in LIST_WRAPPERS and observation.of_answer and self._uses.means_list(node)
         objects = [cast("dict[str, object]", parent) for parent in parents if isinstance(parent, dict)]
+        has_list = observation.of_answer or (len(objects) > 0 and all(map(_is_page, objects)))
+        lists = name in LIST_WRAPPERS and has_list and self._uses.means_list(node)
         if any(objects) and not observation.of_wrapper:
             if name in _OF_NOTHING and observation.of_answer and self._uses.asks(node):
                 return Advice(_NOTHING_TO_TEST)

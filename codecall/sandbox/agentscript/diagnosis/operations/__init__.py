@@ -1,0 +1,1 @@
+"""What a script does with values of answers that are of another kind than it takes them for."""

@@ -1,0 +1,91 @@
+"""Whether a script may take values of its answers for something else: a quick look, which most scripts pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Set
+from typing import Final
+
+from codecall.sandbox.agentscript.diagnosis.calls import LOOKED_AT, OBJECT, CallHistory, value_kinds
+
+# Each begins at a word or an operator and goes forward only: a hostile script of 60 KB takes no longer than any other.
+_PATH = r"(?:\w++\s*+(?:\?\s*+)?\.\s*+)"
+_OF_DATES: Final = re.compile(r'"\d{4}-\d\d-\d\d')
+_OF_SECONDS: Final = re.compile(r':\s*"?[1-3]\d{9}\b')
+_OF_NUMBERS: Final = re.compile(r'"([\w$-]{1,60})":\s*"-?\d+(?:\.\d+)?"')
+_OF_BOOLEANS: Final = re.compile(r'"([\w$-]{1,60})":\s*"(?:true|false)"')
+_OPERATES: Final = re.compile(
+    r"[-+*/%[<>]|[!=]=|\b(?:Date|Set|if)\b|\.\s*(?:includes|indexOf|has|add|set|filter|some|every|find|groupBy)\b"
+)
+"""What stands in scripts that compute, compare, ask for something, or take a value for a key."""
+_EQUALS: Final = re.compile(r"\b(\w++)\s*[!=]==?\s*(?:(['\"])|(\d)|([tf](?:rue|alse)\b)|(?:\w++\s*\.\s*)++(\w++))")
+_VARIABLE_EQUALS: Final = re.compile(r"(?<![.\w])\w++\s*+[!=]==?\s*+['\"\d]")
+_ORDERED: Final = re.compile(rf"\b(\w++)\s*[<>]=?\s*[\w('\"]|[<>]=?\s*{_PATH}*+(\w++)")
+_COMPUTED: Final = re.compile(rf"\b(\w++)\s*[-*/%]\s*[\w(]|[-*/%]\s*{_PATH}*+(\w++)")
+"""Names on either side of an operator that is meant for numbers."""
+_SOUGHT_IN: Final = re.compile(r"\b(\w++)\s*\??\.\s*(?:includes|indexOf)\s*\(")
+_SOUGHT: Final = re.compile(rf"\.\s*+(?:includes|indexOf|has|get|set|add)\s*+\(\s*+{_PATH}++(\w++)")
+_KEYS: Final = re.compile(rf"\[\s*+{_PATH}++(\w++)\s*+\]|=>\s*+{_PATH}++(\w++)")
+_LITERALS: Final = re.compile(r"\[\s*+['\"\d]")
+_ALWAYS_TRUE: Final = re.compile(
+    rf"(?:=>|\bif\s*+\(|&&|\|\||\breturn\b|\()\s*+{_PATH}++\w++\s*+=\s*+['\"\d]"
+    r"|[!=]==?\s*+['\"\d][^|&;\n]{0,80}\|\|\s*+['\"\d]"
+)
+"""An assignment, or a literal behind `||`, where a condition may stand."""
+_COUNTABLE: Final = frozenset({"text", "number"})
+
+
+def may_mistake(calls: CallHistory, script: str, value: str) -> bool:
+    """Whether a script may take values of its answers for something else, or has a condition that is always true.
+
+    Args:
+        calls: The calls of the script.
+        script: The script.
+        value: Its value as JSON text.
+    """
+    if not calls.last_answers:
+        return False
+    if calls.shows_objects or OBJECT in value or _ALWAYS_TRUE.search(script) is not None:
+        return True
+    if _OPERATES.search(script) is None:
+        return False
+    payloads = [(entry.payload or "")[:LOOKED_AT] for entry in calls.last_answers.values()]
+    if any(_has_texts_of_others(payload, calls.reads, makes_dates="Date" in script) for payload in payloads):
+        return True
+    if any('":[{' in payload for payload in payloads) and _VARIABLE_EQUALS.search(script) is not None:
+        return True
+    kinds = value_kinds(payloads)
+    return _compares_kinds(script, kinds) or _seeks_others(script, kinds, payloads)
+
+
+def _has_texts_of_others(payload: str, reads: Set[str], *, makes_dates: bool) -> bool:
+    """Whether a script reads texts of numbers or booleans of an answer, or may make dates of what is in it."""
+    if makes_dates and (_OF_DATES.search(payload) or _OF_SECONDS.search(payload)):
+        return True
+    return any(not reads.isdisjoint(pattern.findall(payload)) for pattern in (_OF_NUMBERS, _OF_BOOLEANS))
+
+
+def _compares_kinds(script: str, kinds: Mapping[str, str]) -> bool:
+    """Whether a property is compared with a literal, or another one, of a different kind, or takes an object or a list
+    for a number, or a text."""
+    for name, quote, digit, boolean, other in _EQUALS.findall(script):
+        literal = "text" if quote else "number" if digit else "boolean" if boolean else None
+        kind, meant = kinds.get(name), kinds.get(other) if other else literal
+        if kind is not None and meant is not None and (kind != meant or kind == "object"):
+            return True
+    ordered = {name for names in _ORDERED.findall(script) for name in names}
+    computed = {name for names in _COMPUTED.findall(script) for name in names}
+    return any(kinds.get(name) in {"object", "list"} for name in ordered | computed) or any(
+        kinds.get(name) == "text" for name in computed
+    )
+
+
+def _seeks_others(script: str, kinds: Mapping[str, str], payloads: list[str]) -> bool:
+    """Whether a value may be looked for among those of another kind, or an object be taken for a key."""
+    sought = set(_SOUGHT.findall(script))
+    keys = {name for names in _KEYS.findall(script) for name in names}
+    if any(kinds.get(name) == "object" for name in sought | keys):
+        return True
+    if any(kinds.get(name) in _COUNTABLE for name in sought) and _LITERALS.search(script) is not None:
+        return True
+    return any(f'"{name}":[{{' in payload for name in set(_SOUGHT_IN.findall(script)) for payload in payloads)

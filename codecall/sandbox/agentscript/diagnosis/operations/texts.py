@@ -1,0 +1,221 @@
+"""Texts of answers that a script takes for numbers, dates or booleans.
+
+A text is compared with a `Date`, which is always false; texts of numbers are joined where they should be added up, or
+compared as texts, "10" before "9". And numbers that are seconds where milliseconds are meant.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Final
+
+from codecall.sandbox.agentscript.diagnosis.context import Observation
+from codecall.sandbox.agentscript.diagnosis.operations.operands import TEXT, Mistake, Operands
+from codecall.sandbox.agentscript.diagnosis.remedies import is_missing
+from codecall.sandbox.agentscript.parser.esprima import Node
+from codecall.sandbox.agentscript.parser.parse import EQUALITY, FUNCTIONS, key_name, member_name
+
+_MAX_DEPTH: Final = 4
+"""Variables and operands between a comparison and the date in it."""
+
+_NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d.{0,40}")
+_SECONDS: Final = range(10**9, 4 * 10**9)
+"""Seconds since 1970 from 2001 to 2096; as milliseconds they are days of early 1970."""
+_BOOLEANS: Final = frozenset({"true", "false"})
+_DATES: Final = frozenset({"Date", "Date.parse", "Date.now", "Date.UTC"})
+_TIMES: Final = frozenset({"getTime", "valueOf", "setDate", "setTime", "setHours", "setMonth", "setFullYear"})
+_CHOICES: Final = frozenset({"||", "??"})
+_STARTS: Final = frozenset({"=", "||=", "??="})
+"""Operators by which a property gets the number that a sum begins with."""
+
+
+class TextMistakes:
+    """Looks for texts that are taken for something else.
+
+    Args:
+        operands: The operands of the script.
+    """
+
+    def __init__(self, operands: Operands) -> None:
+        self._operands = operands
+        self._dataflow = operands.dataflow
+
+    def subtracted(self, node: Node) -> Mistake | None:
+        """Texts that are no numbers are computed with: `a.start - b.start` of days."""
+        for side in (node.left, node.right):
+            if (found := self._operands.texts(side)) is None or any(map(_NUMBER.fullmatch, found[1])):
+                continue
+            left, right = map(self._operands.text, (node.left, node.right))
+            days = node.operator == "-" and all(map(_DAY.fullmatch, found[1]))
+            write = f" Write `Date.parse({left}) - Date.parse({right})`." if days else ""
+            says = f"is never a number: `{self._operands.text(side)}` is a text.{write}"
+            # A single text may be a number the next time.
+            return Mistake(node, found[0], says) if days or len(found[1]) > 1 else None
+        return None
+
+    def date_of_seconds(self, node: Node) -> Mistake | None:
+        """A date is made of seconds: `new Date(charge.created)`."""
+        seconds = _as_number(node.arguments[0])
+        if (found := self._seconds(seconds)) is None:
+            return None
+        what = self._operands.text(seconds)
+        return Mistake(node, found, f"is a day of 1970: `{what}` is in seconds. Write `new Date({what} * 1000)`.")
+
+    def _seconds(self, node: Node) -> Observation | None:
+        """What an expression was, where all its values are seconds since 1970."""
+        found = self._operands.observations(node)
+        values: list[object] = [value for item in found for value in item.values if not is_missing(value)]
+        is_text = [isinstance(value, str) and value.isdecimal() and len(value) == 10 for value in values]
+        numbers = [int(str(value)) if text else value for value, text in zip(values, is_text, strict=True)]
+        return found[0] if numbers and all(type(n) is int and n in _SECONDS for n in numbers) else None
+
+    def compared_with_date(self, node: Node) -> Mistake | None:
+        """A text, or a number of seconds, is compared with a date: `item.when > new Date('2026-01-05')`."""
+        for side, date in ((node.left, node.right), (node.right, node.left)):
+            if self._is_date(date):
+                return self._of_date(node, side, date)
+        return None
+
+    def _of_date(self, node: Node, side: Node, date: Node) -> Mistake | None:
+        what = self._operands.text(side)
+        texts = self._operands.texts(side)
+        if texts is None:
+            seconds = self._seconds(_as_number(side))
+            says = f"compares seconds with milliseconds: write `{what} * 1000`."
+            return None if seconds is None or self._operands.operand(side) is None else Mistake(node, seconds, says)
+        if any(_NUMBER.fullmatch(text) for text in texts[1]):
+            return None
+        always = "true" if node.operator in {"!==", "!="} else "false"
+        made = f"new Date({what})"
+        if node.operator in EQUALITY:
+            made = f"{made}.getTime()"
+        also = f" and compare it with a number, `{_with_time(self._operands.text(date), date)}`"
+        says = f"is always {always}: `{what}` is a text, and the other side a date. Write `{made}`"
+        return Mistake(node, texts[0], f"{says}{also if node.operator in EQUALITY else ''}.")
+
+    def ordered(self, node: Node) -> Mistake | None:
+        """Texts of numbers are compared with one another, and would come in another order as numbers."""
+        first, second = (self._operands.texts(side) for side in (node.left, node.right))
+        if first is None or second is None:
+            return None
+        texts = {*first[1], *second[1]}
+        if not all(map(_NUMBER.fullmatch, texts)):
+            return None
+        if sorted(texts) == sorted(texts, key=lambda text: (float(text), text)):
+            return None
+        left, right = map(self._operands.text, (node.left, node.right))
+        says = f"compares texts, such as 10 before 9: write `Number({left}) {node.operator} Number({right})`."
+        return Mistake(node, first[0], says)
+
+    def asked(self, condition: Node) -> Mistake | None:
+        """A text of a boolean is a condition, which it is always: `if (item.active)` of `{active: 'false'}`."""
+        found = self._operands.texts(condition) if condition.type in {"Identifier", "MemberExpression"} else None
+        if found is None or not _BOOLEANS.issuperset(text.casefold() for text in found[1]):
+            return None
+        what = self._operands.text(condition)
+        return Mistake(condition, found[0], f"is always true: it is {TEXT}. Write `{what} === '{found[1][0]}'`.")
+
+    # Sums
+
+    def joined(self, node: Node) -> Mistake | None:
+        """A text of a number is added to a sum, which begins as a number: `sum + item.price`."""
+        if not self._is_sum(node):
+            return None
+        added: Node = node.right
+        if added.type == "LogicalExpression" and added.operator in _CHOICES and _is_number(added.right):
+            added = added.left
+        found = self._operands.observations(added)
+        values = [value for item in found for value in item.values if not is_missing(value)]
+        texts = [value for value in values if isinstance(value, str) and value]
+        others = [value for value in values if not isinstance(value, str) and type(value) not in {int, float}]
+        if others or not texts or not all(map(_NUMBER.fullmatch, texts)):
+            return None
+        total, what = self._operands.text(node.left), self._operands.text(node.right)
+        says = f"joins texts: `{self._operands.text(added)}` is {TEXT}. Write `{total} {node.operator} Number({what})`."
+        return Mistake(node, found[0], says)
+
+    def _is_sum(self, addition: Node) -> bool:
+        """Whether an addition adds to a number: `n += x`, `n = n + x`, what the callback of `reduce` gives, `by[key] =
+        (by[key] || 0) + x`."""
+        name: Node = addition.left
+        if name.type == "LogicalExpression":
+            return name.operator in _CHOICES and _is_number(name.right)
+        if name.type == "MemberExpression":
+            named = not name.computed and member_name(name) in self._counted
+            return addition.operator == "+=" and (named or self._operands.text(name) in self._started)
+        if name.type != "Identifier":
+            return False
+        if addition.operator == "+" and self._dataflow.variable(name) in self._sums:
+            return True
+        values = self._dataflow.values_of(name)
+        return (addition.operator == "+=" or any(value is addition for value in values)) and any(
+            map(_is_number, values)
+        )
+
+    @cached_property
+    def _sums(self) -> set[object]:
+        """The parameters that are the sum so far of a `reduce` that begins with a number, or with the first item."""
+        sums = set[object]()
+        for node in self._dataflow.nodes:
+            if node.type == "CallExpression" and node.arguments and node.callee.type == "MemberExpression":
+                function, *start = node.arguments
+                names: list[Node] = function.params[:1] if function.type in FUNCTIONS else []
+                if member_name(node.callee) in {"reduce", "reduceRight"} and all(map(_is_number, start)):
+                    sums |= {self._dataflow.variable(name) for name in names if name.type == "Identifier"}
+        return sums
+
+    @cached_property
+    def _started(self) -> set[str]:
+        """The properties of the script's own objects that it gives a number, as it writes them: `by[key] ??= 0`."""
+        given = [node for node in self._dataflow.nodes if node.type == "AssignmentExpression"]
+        return {self._operands.text(node.left) for node in given if node.operator in _STARTS and _is_number(node.right)}
+
+    @cached_property
+    def _counted(self) -> set[str | None]:
+        """The names of properties that the script gives a number where it makes an object: `{ sum: 0 }`."""
+        made = [node for node in self._dataflow.nodes if node.type == "Property" and _is_number(node.value)]
+        return {key_name(node.key) for node in made}
+
+    # Dates
+
+    def _is_date(self, node: Node, depth: int = 0) -> bool:
+        """Whether an expression is a date, or the milliseconds of one."""
+        if depth > _MAX_DEPTH:
+            return False
+        match node.type:
+            case "NewExpression" | "CallExpression":
+                is_time = node.callee.type == "MemberExpression" and member_name(node.callee) in _TIMES
+                return is_time or (self._dataflow.text(node.callee) in _DATES and self._is_made(node))
+            case "UnaryExpression":
+                return str(node.operator) == "+" and self._is_date(node.argument, depth + 1)
+            case "BinaryExpression":
+                # A Date and `+` give a text.
+                is_number = node.operator == "-" or (node.operator == "+" and node.left.type == "CallExpression")
+                return is_number and self._is_date(node.left, depth + 1)
+            case "Identifier":
+                values = self._dataflow.values_of(node)
+                return 0 < len(values) <= _MAX_DEPTH and all(self._is_date(value, depth + 1) for value in values)
+            case _:
+                return False
+
+    def _is_made(self, node: Node) -> bool:
+        """Whether a call makes a date: `Date()` without `new` is a text."""
+        return node.type == "NewExpression" or self._dataflow.text(node.callee) != "Date"
+
+
+def _as_number(node: Node) -> Node:
+    """What an expression makes a number of, `Number(x)` or `+x`; other ones as they are."""
+    if node.type == "UnaryExpression" and str(node.operator) == "+":
+        return node.argument
+    is_call = node.type == "CallExpression" and getattr(node.callee, "name", None) in {"Number", "parseInt"}
+    return node.arguments[0] if is_call and node.arguments else node
+
+
+def _is_number(node: Node) -> bool:
+    return node.type == "Literal" and isinstance(node.value, int | float) and not isinstance(node.value, bool)
+
+
+def _with_time(text: str, date: Node) -> str:
+    return f"{text}.getTime()" if date.type in {"NewExpression", "Identifier"} else text
