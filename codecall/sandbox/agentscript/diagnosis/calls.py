@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -67,7 +67,7 @@ OBJECT: Final = "[object Object]"
 """What a text shows of an object."""
 
 _LENGTHS: Final = re.compile(r"\b(\w++)\s*\??\.\s*length\b")
-_KINDS: Final = {'"': "text", "{": "object", "[": "list", "t": "boolean", "f": "boolean"}
+_KINDS: Final = {"": "text", '"': "text", "{": "object", "[": "list", "t": "boolean", "f": "boolean"}
 """By the first character of a value as JSON text: what it is; all others are numbers."""
 _VALUES: Final = re.compile(r'"(\w{1,60})":\s*([^\sn])')
 """Properties of answers, each with the first character of its value, except for `null`."""
@@ -158,7 +158,8 @@ class CallHistory:
     def measures_others(self, script: str) -> bool:
         """Whether a script asks an object, or a number, that a property of an answer has for a `length`."""
         names = set(_LENGTHS.findall(script))
-        kinds = value_kinds((entry.payload or "")[:LOOKED_AT] for entry in self.last_answers.values())
+        payloads = [(entry.payload or "")[:LOOKED_AT] for entry in self.last_answers.values()] if names else []
+        kinds = {name: value_kind(first) for payload in payloads for name, first in _VALUES.findall(payload)}
         return any(kinds.get(name) in {"object", "number"} for name in names)
 
     def _drop(self, site: tuple[str, str]) -> None:
@@ -166,13 +167,9 @@ class CallHistory:
             self.chars -= len(call.payload or "")
 
 
-def value_kinds(payloads: Iterable[str]) -> dict[str, str]:
-    """By property of answers, as JSON text: of what kind its first value is that is not null."""
-    kinds: dict[str, str] = {}
-    for payload in payloads:
-        for name, first in _VALUES.findall(payload):
-            kinds.setdefault(name, _KINDS.get(first, "number"))
-    return kinds
+def value_kind(first: str) -> str:
+    """Of what kind a value is, by the first character of its JSON text; empty: a text."""
+    return _KINDS.get(first, "number")
 
 
 def shorten(text: str) -> str:

@@ -37,8 +37,8 @@ def always_true(condition: Node) -> str | None:
     if condition.type != "LogicalExpression" or condition.operator != "||" or not _is_true(condition.right):
         return None
     left: Node = condition.left
-    while left.type == "LogicalExpression" and left.operator == "||":
-        left = left.left
+    while left.type == "LogicalExpression":
+        left = left.left if left.operator == "||" else left.right
     if left.type != "BinaryExpression" or left.operator not in EQUALITY:
         return None
     return "is always true: what stands behind `||` is compared with nothing. Write a comparison on both sides."

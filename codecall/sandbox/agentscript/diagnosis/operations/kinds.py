@@ -93,7 +93,7 @@ class KindMistakes:
             return Mistake(
                 call,
                 sought.observation,
-                f"{says}: `{what}` is {sought.kind}, and the items of `{items}` {plural}s.{made}",
+                f"{says}: `{what}` is {sought.kind}, and the items of `{items}` are {plural}s.{made}",
             )
         return self._sought_in_objects(call) if sought.kind in {TEXT, NUMBER} else None
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from typing import Final
 
-from codecall.sandbox.agentscript.diagnosis.calls import LOOKED_AT, OBJECT, CallHistory, value_kinds
+from codecall.sandbox.agentscript.diagnosis.calls import LOOKED_AT, OBJECT, CallHistory, value_kind
 
 # Each begins at a word or an operator and goes forward only: a hostile script of 60 KB takes no longer than any other.
 _PATH = r"(?:\w++\s*+(?:\?\s*+)?\.\s*+)"
 _OF_DATES: Final = re.compile(r'"\d{4}-\d\d-\d\d')
 _OF_SECONDS: Final = re.compile(r':\s*"?[1-3]\d{9}\b')
-_OF_NUMBERS: Final = re.compile(r'"([\w$-]{1,60})":\s*"-?\d+(?:\.\d+)?"')
-_OF_BOOLEANS: Final = re.compile(r'"([\w$-]{1,60})":\s*"(?:true|false)"')
+_VALUES: Final = re.compile(r'"([\w$-]{1,60})":\s*+(?:"(-?\d+(?:\.\d+)?|true|false)"|([^\sn]))')
+"""Properties of answers, each with the text of a number or a boolean, or with the first character of another value."""
 _OPERATES: Final = re.compile(
     r"[-+*/%[<>]|[!=]=|\b(?:Date|Set|if)\b|\.\s*(?:includes|indexOf|has|add|set|filter|some|every|find|groupBy)\b"
 )
@@ -45,24 +45,21 @@ def may_mistake(calls: CallHistory, script: str, value: str) -> bool:
     """
     if not calls.last_answers:
         return False
-    if calls.shows_objects or OBJECT in value or _ALWAYS_TRUE.search(script) is not None:
-        return True
-    if _OPERATES.search(script) is None:
-        return False
+    is_certain = calls.shows_objects or OBJECT in value or _ALWAYS_TRUE.search(script) is not None
+    if is_certain or _OPERATES.search(script) is None:
+        return is_certain
     payloads = [(entry.payload or "")[:LOOKED_AT] for entry in calls.last_answers.values()]
-    if any(_has_texts_of_others(payload, calls.reads, makes_dates="Date" in script) for payload in payloads):
+    if "Date" in script and any(_OF_DATES.search(payload) or _OF_SECONDS.search(payload) for payload in payloads):
         return True
+    kinds: dict[str, str] = {}
+    for payload in payloads:
+        for name, text, first in _VALUES.findall(payload):
+            if text and name in calls.reads:
+                return True
+            kinds.setdefault(name, value_kind(first))
     if any('":[{' in payload for payload in payloads) and _VARIABLE_EQUALS.search(script) is not None:
         return True
-    kinds = value_kinds(payloads)
     return _compares_kinds(script, kinds) or _seeks_others(script, kinds, payloads)
-
-
-def _has_texts_of_others(payload: str, reads: Set[str], *, makes_dates: bool) -> bool:
-    """Whether a script reads texts of numbers or booleans of an answer, or may make dates of what is in it."""
-    if makes_dates and (_OF_DATES.search(payload) or _OF_SECONDS.search(payload)):
-        return True
-    return any(not reads.isdisjoint(pattern.findall(payload)) for pattern in (_OF_NUMBERS, _OF_BOOLEANS))
 
 
 def _compares_kinds(script: str, kinds: Mapping[str, str]) -> bool:

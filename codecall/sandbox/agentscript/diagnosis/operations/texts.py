@@ -115,7 +115,9 @@ class TextMistakes:
         if found is None or not _BOOLEANS.issuperset(text.casefold() for text in found[1]):
             return None
         what = self._operands.text(condition)
-        return Mistake(condition, found[0], f"is always true: it is {TEXT}. Write `{what} === '{found[1][0]}'`.")
+        return Mistake(
+            condition, found[0], f"is always true: it is {TEXT}, `true` or `false`. Write `{what} === '{found[1][0]}'`."
+        )
 
     # Sums
 
@@ -133,6 +135,7 @@ class TextMistakes:
         if others or not texts or not all(map(_NUMBER.fullmatch, texts)):
             return None
         total, what = self._operands.text(node.left), self._operands.text(node.right)
+        total = f"({total})" if node.left.type == "LogicalExpression" else total
         says = f"joins texts: `{self._operands.text(added)}` is {TEXT}. Write `{total} {node.operator} Number({what})`."
         return Mistake(node, found[0], says)
 

@@ -11,7 +11,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, TypeAlias, cast
+from typing import Final, cast
 
 import msgspec
 
@@ -19,7 +19,7 @@ from codecall.sandbox.agentscript.diagnosis.calls import CallHistory
 
 MAX_ANSWER: Final = 64 * 1024
 """Characters of the longest answer that is looked at."""
-_MAX_OBJECTS: Final = 400
+_MAX_OBJECTS: Final = 100
 """Objects of one answer that are looked at."""
 _MAX_LINKS: Final = 16
 """Properties that one variable may have its value from, as far as they are looked at."""
@@ -45,9 +45,6 @@ _AWAITED: Final = re.compile(r"(?:\[([\w\s,]*+)\]|\b(\w++))\s*+=\s*+await\b")
 _INNER: Final = re.compile(r"\b(\w++)\s*+:\s*+\{([^{}]*+)\}")
 _WORD: Final = re.compile(r"\w++")
 
-Objects: TypeAlias = dict[str, list[dict[str, object]]]
-"""By property: the objects that are its values, or items of them."""
-
 
 def names_elsewhere(calls: CallHistory, script: str) -> dict[str, set[str]]:
     """By what was called: the names that the script may read of objects in its answers that do not have them, where
@@ -65,8 +62,7 @@ def names_elsewhere(calls: CallHistory, script: str) -> dict[str, set[str]]:
         # Without those that are not kept it is not known what they have.
         if len(payload) > MAX_ANSWER or "{" not in payload[1:] or kept.count(entry.name) < calls.answered[entry.name]:
             continue
-        objects = _objects_of(payload)
-        keys = {holder: set[str]().union(*having) for holder, having in objects.items()}
+        keys = _keys_of(payload)
         names = calls.reads & set[str]().union(*keys.values())
         lacking = {(holder, name) for holder in keys for name in names - keys[holder]}
         if lacking:
@@ -76,8 +72,9 @@ def names_elsewhere(calls: CallHistory, script: str) -> dict[str, set[str]]:
     return found
 
 
-def _objects_of(payload: str) -> Objects:
-    found: Objects = {}
+def _keys_of(payload: str) -> dict[str, set[str]]:
+    """By property: the keys of the objects that are its values, or items of them."""
+    found: dict[str, set[str]] = {}
     try:
         pending: deque[tuple[str, object]] = deque([(_ROOT, msgspec.json.decode(payload))])
     except (msgspec.MsgspecError, RecursionError):
@@ -90,8 +87,10 @@ def _objects_of(payload: str) -> Objects:
         elif isinstance(value, dict):
             count += 1
             owner = cast("dict[str, object]", value)
-            found.setdefault(holder, []).append(owner)
-            pending.extend(islice(owner.items(), _MAX_OBJECTS))
+            found.setdefault(holder, set()).update(owner)
+            pending.extend(
+                (key, cast("object", inner)) for key, inner in owner.items() if isinstance(inner, dict | list)
+            )
     return found
 
 

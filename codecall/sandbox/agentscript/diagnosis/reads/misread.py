@@ -149,7 +149,8 @@ class MisreadSearch:
             if (found := self._misread(node, name, shows_undefined=shows_undefined)) is not None:
                 observation, advice = found
                 # What is said of `a.items` in `a.items ?? a.data` goes for `a.data`.
-                whole = (observation.tool, id(self._uses.whole_of(node)), advice.key or advice.text or name)
+                expression = 0 if advice.owner else id(self._uses.whole_of(node))
+                whole = (observation.tool, expression, advice.key or advice.text or name)
                 is_told = (observation.tool, name) in told or whole in wholes
                 told.add((observation.tool, name))
                 wholes.add(whole)

@@ -1,0 +1,246 @@
+"""Scripts that take values of answers for something else, of the kinds that models write, and right ones like them."""
+
+from __future__ import annotations
+
+import pytest
+
+from codecall.sandbox.enclave import Enclave
+
+EVENTS = [
+    {
+        "id": "e1",
+        "title": "A",
+        "status": "confirmed",
+        "start": "2026-03-01T10:00:00Z",
+        "attendees": [{"email": "a@x", "reply": "accepted"}, {"email": "b@x", "reply": "declined"}],
+        "place": None,
+        "fee": "10.5",
+    },
+    {
+        "id": "e2",
+        "title": "B",
+        "status": "cancelled",
+        "start": "2026-03-02T10:00:00Z",
+        "attendees": None,
+        "place": {"name": "R1"},
+        "fee": "",
+    },
+    {
+        "id": "e3",
+        "title": "C",
+        "status": "confirmed",
+        "start": None,
+        "attendees": [{"email": "c@x", "reply": "accepted"}],
+        "place": {"name": "R2"},
+        "fee": None,
+    },
+]
+ISSUES = [
+    {"id": 1, "title": "x", "user": {"login": "ann"}, "labels": [{"name": "bug"}, {"name": "p1"}], "body": "t"},
+    {"id": 2, "title": "y", "user": {"login": "bob"}, "labels": [], "body": None},
+    {"id": 3, "title": "z", "user": {"login": "ann"}, "labels": [{"name": "ui"}], "body": "u"},
+]
+CHARGES = [
+    {"id": "c1", "amount": 100, "currency": "usd", "created": 1767225600, "paid": "true", "at": "1767225600"},
+    {"id": "c2", "amount": 200, "currency": "eur", "created": 1767312000, "paid": "false", "at": None},
+]
+ROWS = [
+    {"id": "1", "price": "10", "day": "2026-01-05", "sum": None, "n": 1},
+    {"id": "2", "price": "9", "day": "2026-02-05", "sum": "", "n": "2"},
+    {"id": "3", "price": "100", "day": None, "sum": "5", "n": "3"},
+]
+ANSWERS: dict[str, object] = {
+    "events": {"items": EVENTS, "next": None},
+    "issues": ISSUES,
+    "charges": {"data": CHARGES, "has_more": False},
+    "rows": ROWS,
+    "table": {"columns": ["region", "sum"], "rows": [["north", 10], ["south", 20]]},
+    "orders": {"orders": {"edges": [{"node": {"id": "o1"}}, {"node": {"id": "o2"}}]}},
+    "users": [{"id": 7, "name": "ann"}, {"id": 8, "name": "bob"}],
+    "denied": {"data": None, "errors": [{"message": "no access"}]},
+    "allowed": {"data": {"user": {"id": 1}}, "errors": []},
+}
+
+
+def answer(name: str, _arguments: dict[str, object]) -> object:
+    return ANSWERS[name]
+
+
+EVENT = "const { items } = await callTool('events'); "
+ISSUE = "const issues = await callTool('issues'); "
+CHARGE = "const { data } = await callTool('charges'); "
+ROW = "const rows = await callTool('rows'); "
+TABLE = "const t = await callTool('table'); "
+USER = "const users = await callTool('users'); "
+
+WRONG = [
+    # What an answer has elsewhere
+    (
+        EVENT + "return items.flatMap((e) => (e.attendees || []).filter((a) => a.status === 'accepted'))",
+        "`a.status` on line 1 is undefined",
+    ),
+    (EVENT + "const e = items[0]; return e.attendees.filter((a) => a.status === 'accepted').length", "`a.status`"),
+    (
+        EVENT + "const who = []; for (const e of items) for (const a of e.attendees ?? []) who.push({ a: a.title }); "
+        "return who",
+        "`a.title` on line 1 is undefined: no item has it.",
+    ),
+    (EVENT + "const people = items[0].attendees; return people.filter((p) => p.status === 'x').length", "`p.status`"),
+    (ISSUE + "return issues.filter((i) => i.labels.some((l) => l.title === 'bug')).length", "`l.title`"),
+    (ISSUE + "const u = issues.map((i) => i.user); return u.filter((x) => x.title === 'a').length", "`x.title`"),
+    (TABLE + "return t.rows.map((x) => ({ region: x.region, sum: x.sum }))", "`x` is a list: use it as it is."),
+    (TABLE + "return t.rows.filter((x) => x.region === 'north').length", "`x` is a list: use it as it is."),
+    ("const r = await callTool('orders'); return (r.orders.nodes || []).length", "The list is `r.orders.edges`."),
+    # What is looked for among values of another kind
+    (ISSUE + "return issues.filter((i) => i.labels.some((l) => l === 'bug')).length", "`l` is an object"),
+    (
+        EVENT + "return items.filter((e) => e.attendees?.includes('a@x')).length",
+        "the items of `e.attendees` are objects",
+    ),
+    (EVENT + "return items.filter((e) => e.attendees && e.attendees.includes('a@x')).length", "are objects"),
+    (
+        ISSUE + "return issues.filter((i) => ['ann'].includes(i.user)).length",
+        "`i.user` is an object, and the items of `['ann']` are texts. Write one of its properties.",
+    ),
+    (
+        ROW + "return rows.filter((r) => [1, 2].includes(r.id)).length",
+        "`r.id` is a text, and the items of `[1, 2]` are numbers. Write `Number(r.id)`.",
+    ),
+    (ROW + "const s = new Set([1, 2]); return rows.filter((r) => s.has(r.id)).length", "Write `Number(r.id)`."),
+    (USER + "const s = new Set(['7']); return users.filter((u) => s.has(u.id)).length", "Write `String(u.id)`."),
+    (USER + "const ids = ['7']; return users.filter((u) => ids.indexOf(u.id) >= 0).length", "is always -1"),
+    (
+        "const [a, b] = await Promise.all([callTool('users'), callTool('rows')]); "
+        "return a.filter((u) => b.some((r) => r.id === u.id)).length",
+        "Write `String(r.id) === String(u.id)`.",
+    ),
+    # Sums
+    (ROW + "let s = 0; for (const r of rows) s += r.sum || 0; return s", "Write `s += Number(r.sum || 0)`."),
+    (ROW + "return rows.reduce((s, r) => s + (r.sum ?? 0), 0)", "Write `s + Number(r.sum ?? 0)`."),
+    (ROW + "let s = 0; for (const r of rows) s += r.n; return s", "Write `s += Number(r.n)`."),
+    (EVENT + "return items.reduce((s, e) => s + (e.fee || 0), 0)", "`e.fee` is a text."),
+    (
+        ROW + "const m = {}; for (const r of rows) m[r.id] = (m[r.id] || 0) + r.price; return m",
+        "Write `(m[r.id] || 0) + Number(r.price)`.",
+    ),
+    (ROW + "const m = { a: 0 }; for (const r of rows) m.a += r.price; return m", "Write `m.a += Number(r.price)`."),
+    (
+        ROW + "const m = {}; for (const r of rows) { m[r.id] ??= 0; m[r.id] += r.price; } return m",
+        "Write `m[r.id] += Number(r.price)`.",
+    ),
+    (
+        EVENT + "return items[1].start - items[0].start > 0",
+        "Write `Date.parse(items[1].start) - Date.parse(items[0].start)`.",
+    ),
+    (EVENT + "return [...items].sort((a, b) => a.title - b.title)[0].id", "`a.title` is a text."),
+    # Dates
+    (ROW + "return rows.filter((r) => r.day > new Date('2026-01-10')).length", "Write `new Date(r.day)`."),
+    (
+        CHARGE + "return data.filter((c) => c.created > Date.parse('2026-01-01')).length",
+        "compares seconds with milliseconds: write `c.created * 1000`.",
+    ),
+    (CHARGE + "return data.map((c) => new Date(Number(c.created)).getFullYear())", "`new Date(c.created * 1000)`"),
+    (CHARGE + "return new Date(+data[0].at).getFullYear()", "`new Date(data[0].at * 1000)`"),
+    (EVENT + "return items.filter((e) => e.place < '2030').length", "`e.place` is an object."),
+    # Objects as keys and as texts
+    (ISSUE + "return new Set(issues.map((i) => i.user)).size", "`i.user` on line 1 is an object, and no two are the"),
+    (ISSUE + "const m = new Map(); for (const i of issues) m.set(i.user, i.id); return m.size", "no two are the same"),
+    (ISSUE + "return Object.keys(Object.groupBy(issues, (i) => i.user)).length", "is the key `[object Object]`"),
+    (ISSUE + "const t = { ann: 'core' }; return issues.map((i) => t[i.user] ?? 'none')", "the key `[object Object]`"),
+    (ISSUE + "return issues.map((i) => i.labels.join(', '))", "write `i.labels.map((item) => …)` with a property"),
+    (ISSUE + "return issues.map((i) => `${i.title}: ${i.labels}`)", "write `i.labels.map((item) => …)`"),
+    (ISSUE + "return issues.map((i) => String(i.user))", "write one of its properties, or `JSON.stringify(i.user)`"),
+    # Conditions that are always true
+    (CHARGE + "return data.filter((c) => c.currency = 'usd').length", "one `=` gives a value. Write `===`."),
+    (CHARGE + "let n = 0; for (const c of data) { if (c.currency = 'usd') n++; } return n", "Write `===`."),
+    (CHARGE + "return data.filter((c) => c.currency === 'usd' || 'eur').length", "is compared with nothing"),
+    (CHARGE + "return data.filter((c) => c.id && c.currency === 'usd' || 'eur' || 'chf').length", "with nothing"),
+    (CHARGE + "return data.filter((c) => c.paid).length", "Write `c.paid === 'true'`."),
+    (CHARGE + "let n = 0; for (const c of data) if (c.paid && c.id) n++; return n", "Write `c.paid === 'true'`."),
+    # Errors in an answer
+    ("const r = await callTool('denied'); return r.data?.user ?? null", "denied returned `errors`, which the script"),
+]
+
+
+@pytest.mark.parametrize(("script", "says"), WRONG)
+async def test_a_value_that_is_taken_for_something_else_is_warned_of(enclave: Enclave, script: str, says: str) -> None:
+    result = await enclave.execute(script, tool_handler=answer)
+    assert result.error is None
+    assert len([text for text in result.warnings if says in text]) == 1, (result.value, result.warnings)
+
+
+RIGHT = [
+    EVENT + "return items.flatMap((e) => (e.attendees || []).filter((a) => a.reply !== 'no').map((a) => a.email))",
+    EVENT + "return items.flatMap((e) => (e.attendees || []).map((a) => ({ t: e.title, s: e.status, r: a.reply })))",
+    EVENT + "return items.map((x) => x.status).concat(items.flatMap((x) => (x.attendees ?? []).map((x) => x.email)))",
+    ISSUE + "return issues.filter((i) => i.labels.some((l) => l.name === 'bug')).map((i) => i.title)",
+    ISSUE + "return issues.flatMap(({ title, labels }) => labels.map(({ name }) => `${title}: ${name}`))",
+    ISSUE + "return issues.filter((i) => i.labels.some((l) => (l.name ?? l) === 'bug')).length",
+    TABLE + "return t.rows.map(([region, sum]) => ({ region, sum }))",
+    TABLE + "return t.rows.map((row) => Object.fromEntries(t.columns.map((c, i) => [c, row[i]]))).map((r) => r.region)",
+    ROW + "return rows.filter((r) => ['1', '2'].includes(r.id)).length",
+    ROW + "const s = new Set([1, 2]); return rows.filter((r) => s.has(Number(r.id))).length",
+    ROW + "const s = new Set(['1', 2]); return rows.filter((r) => s.has(r.id)).length",
+    USER + "const s = new Set([7, 9]); return users.filter((u) => s.has(u.id)).length",
+    USER + "const seen = new Set(); for (const u of users) seen.add(u); return seen.size",
+    ISSUE + "return new Set(issues.map((i) => i.user.login)).size",
+    ISSUE + "const m = new Map(issues.map((i) => [i, 1])); return m.get(issues[0])",
+    ROW + "const m = {}; for (const r of rows) m[r.id] = (m[r.id] || '') + r.price; return m",
+    ROW + "const m = {}; for (const r of rows) { m[r.id] ??= ''; m[r.id] += r.price; } return m",
+    ROW + "let s = 0; for (const r of rows) s += Number(r.sum || 0); return s",
+    CHARGE + "const m = {}; for (const c of data) m[c.currency] = (m[c.currency] || 0) + c.amount; return m",
+    ROW + "return rows.filter((r) => r.day && new Date(r.day) > new Date('2026-01-10')).length",
+    ROW + "return [...rows].sort((a, b) => a.price - b.price).map((r) => r.id)",
+    CHARGE + "return data.filter((c) => c.created * 1000 > Date.parse('2026-01-01')).length",
+    CHARGE + "return data.filter((c) => c.created > Date.parse('2026-01-01') / 1000).length",
+    CHARGE + "return data.map((c) => new Date(c.created * 1000).getFullYear())",
+    CHARGE + "return data.filter((c) => c.currency === 'usd' || c.currency === 'eur').length",
+    CHARGE + "return data.filter((c) => c.paid === 'true').length",
+    CHARGE + "data.forEach((c) => { c.seen = 'yes'; }); return data.length",
+    CHARGE + "return data.map((c) => c.currency === 'usd' || 'other')",
+    CHARGE + "const state = data[0].state || 'open'; return state === 'open' ? 1 : 2",
+    ISSUE + "return issues.map((i) => i.labels.map((l) => l.name).join(', '))",
+    ISSUE + "return issues.map((i) => JSON.stringify(i.user)).join()",
+    "const r = await callTool('allowed'); return r.data?.user ?? null",
+    "const r = await callTool('denied'); return r",
+    "const { data, errors } = await callTool('denied'); return errors.length > 0 ? 'denied' : data",
+]
+
+
+@pytest.mark.parametrize("script", RIGHT)
+async def test_a_right_script_has_no_warning(enclave: Enclave, script: str) -> None:
+    result = await enclave.execute(script, tool_handler=answer)
+    assert (result.error, result.warnings) == (None, ())
+
+
+PERSON = {"type": "object", "properties": {"email": {}, "reply": {}, "status": {}}}
+EVENT_SCHEMA = {
+    "$defs": {"Person": {**PERSON, "properties": {"email": {}, "reply": {}}}},
+    "properties": {
+        "items": {
+            "type": "array",
+            "items": {
+                "properties": {
+                    "status": {},
+                    "attendees": {"anyOf": [{"type": "array", "items": {"$ref": "#/$defs/Person"}}, {"type": "null"}]},
+                }
+            },
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "warnings"),
+    [(EVENT_SCHEMA, 1), ({**EVENT_SCHEMA, "$defs": {"Person": PERSON}}, 0)],
+    ids=["elsewhere", "there"],
+)
+@pytest.mark.parametrize("safe", [False, True])
+async def test_what_a_tool_declares_there_may_be_missing(
+    enclave: Enclave, schema: dict[str, object], warnings: int, safe: bool
+) -> None:
+    call = f"await callTool('events', {{}}, {{ throwOnError: {'false' if safe else 'true'} }})"
+    script = f"const r = {call}; const {{ items }} = {'r.data' if safe else 'r'}; "
+    script += "return items.flatMap((e) => e.attendees ?? []).filter((a) => a.status === 'accepted').length"
+    result = await enclave.execute(script, tool_handler=answer, tools=[{"name": "events", "outputSchema": schema}])
+    assert (result.error, len(result.warnings)) == (None, warnings), result.warnings
