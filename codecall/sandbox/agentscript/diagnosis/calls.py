@@ -117,6 +117,8 @@ class CallHistory:
     """By what was called: how many answers it gave."""
     shows_objects: bool = False
     """Whether a text in the input of a call shows an object."""
+    shows_undefined: bool = False
+    """Whether one has the word `undefined`."""
     unseen: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """By what was called: those of them that stood in none of its answers, as far as these were looked at."""
 
@@ -124,6 +126,7 @@ class CallHistory:
         """Add a call that the script has made, with its input as JSON text."""
         call.number = number
         self.shows_objects = self.shows_objects or OBJECT in arguments
+        self.shows_undefined = self.shows_undefined or "undefined" in arguments
         self.open_calls[number] = call
 
     def add_answer(self, answer: Answer) -> None:
@@ -301,13 +304,22 @@ def _refusal(errors: Sequence[str], said: str) -> str | None:
     return None if is_said else f"{message:.{MAX_MESSAGE}} ({code})."
 
 
+def _is_in(text: str, json_text: str) -> bool:
+    """Whether JSON text has a text somewhere, perhaps as JSON text once more."""
+    return text in json_text or any(
+        json.dumps(text, ensure_ascii=escapes)[1:-1] in json_text for escapes in (True, False)
+    )
+
+
 def _first_error(call: CallEntry) -> str | None:
     """The message of the first of an answer's `errors`; None where there is none."""
     try:
         answer: object = msgspec.json.decode(call.payload or "null")
     except (msgspec.MsgspecError, RecursionError):
         return None
-    errors = cast("dict[str, object]", answer).get("errors") if isinstance(answer, dict) else None
+    members = cast("dict[str, object]", answer) if isinstance(answer, dict) else {}
+    # As GraphQL has it: beside `data`, and not the data itself.
+    errors = members.get("errors") if "data" in members else None
     first = cast("list[object]", errors)[0] if isinstance(errors, list) and errors else None
     message = cast("dict[str, object]", first).get("message") if isinstance(first, dict) else None
     return message if isinstance(message, str) else None

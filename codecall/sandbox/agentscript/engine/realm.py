@@ -320,8 +320,8 @@ class Realm:
         """The warnings, with those about what a script that has ended well makes of its answers."""
         if ending.lacks_values or program.ending.mistaken_callbacks:
             warnings += nothing_returned(program, self._calls, ending, self._room_ms)
-        shows_undefined = "undefined" in value
-        if shows_undefined:
+        shows_undefined = "undefined" in value or self._calls.shows_undefined
+        if "undefined" in value:
             warnings += missed_lookups(program, ending.misses, value, self._calls)
         misread = misread_properties(
             program, self._calls, ending, self._room_ms, self._declares, shows_undefined=shows_undefined

@@ -442,7 +442,6 @@ WRONG = [
         "said by",
     ),
     # What callbacks ask
-    (ORDERS_CALL + "return r.data.filter((o) => o.state !== 'delivered').length", "`o.state`", ""),
     (ORDERS_CALL + "return r.data.filter((o) => o.type === 'lamp' && o.total > 5).length", "`o.type`", ""),
     (ORDERS_CALL + "return r.data.some((o) => { return o.kind === 3; })", "`o.kind`", ""),
     # What is left of a result

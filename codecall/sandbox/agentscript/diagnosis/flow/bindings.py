@@ -73,6 +73,7 @@ class Bindings:
             inner = span(node) if node.type in _SCOPES else scope
             pending.extend((child, inner) for child in reversed(list(children(node))))
         self._bind_arguments()
+        self._by_variable: dict[tuple[str, Span | None], list[Binding]] = {}
 
     def declares(self, name: str) -> bool:
         """Whether the script has a variable or function of that name anywhere."""
@@ -90,8 +91,11 @@ class Bindings:
         """How a name, or a pattern with a default, gets its values."""
         if target.type == "AssignmentPattern":
             return self._defaulted.get(id(target), ())
-        scope = self.declaring_scope(target)
-        return [binding for binding in self._by_name.get(target.name, ()) if binding.scope == scope]
+        variable = target.name, self.declaring_scope(target)
+        if variable not in self._by_variable:
+            bindings = self._by_name.get(target.name, ())
+            self._by_variable[variable] = [binding for binding in bindings if binding.scope == variable[1]]
+        return self._by_variable[variable]
 
     def declaring_scope(self, name: Node) -> Span | None:
         """The scope of the variable that `name` stands for."""

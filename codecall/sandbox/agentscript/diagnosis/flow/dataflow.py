@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from time import monotonic
 from typing import Final, TypeAlias, TypeVar
 
 from codecall.sandbox.agentscript.diagnosis.flow.bindings import Binding, Bindings, Span, item_of
@@ -65,6 +67,11 @@ _COPIES: Final = frozenset({"Promise.all", "Array.from", "structuredClone"})
 _Frames: TypeAlias = "Mapping[Span, Node]"
 """By function: the call of it that is followed; by list, too, that is being looked into."""
 
+_SHARE_OF_ROOM: Final = 3
+"""A script's answer must not be late for what is said of it: the search has one part in so many of the time left."""
+_LEAST_MS: Final = 20
+"""Milliseconds that it has at least."""
+
 _T = TypeVar("_T")
 
 
@@ -97,10 +104,12 @@ class DataFlow:
 
     Args:
         script: A script that has been validated.
+        until: When the search for origins ends with a `TimeoutError`, by the clock of `time.monotonic`.
     """
 
-    def __init__(self, script: str) -> None:
+    def __init__(self, script: str, until: float = inf) -> None:
         self.script = script
+        self._until = until
         self._steps_left = MAX_STEPS
         self._returned: dict[int, list[Node]] = {}
         self._variables: dict[int, tuple[str, Span | None]] = {}
@@ -128,6 +137,7 @@ class DataFlow:
         self._steps_left = self._steps_left - 1 if depth else MAX_STEPS
         if node is None or depth > MAX_DEPTH or self._steps_left < 0:
             return
+        self._check_time()
         depth += 1
         match node.type:
             case "AwaitExpression" | "ChainExpression":
@@ -151,6 +161,10 @@ class DataFlow:
                     yield from self.origins(operand, depth, frames)
             case _:
                 return
+
+    def _check_time(self) -> None:
+        if monotonic() > self._until:
+            raise TimeoutError
 
     def _call_origins(self, node: Node, depth: int, frames: _Frames) -> Iterator[CallOrigin]:
         callee: Node = node.callee
@@ -282,10 +296,12 @@ def with_dataflow(script: str, room_ms: float, use: Callable[[DataFlow | None], 
         fallback: What is returned where parsing or `use` fails.
     """
     try:
-        return use(DataFlow(script) if script and len(script) <= room_ms * CHARS_PER_MS else None)
+        if not script or len(script) > room_ms * CHARS_PER_MS:
+            return use(None)
+        return use(DataFlow(script, monotonic() + max(room_ms / _SHARE_OF_ROOM, _LEAST_MS) / 1000))
     except Exception:
-        # A script nested to the limit, an answer beyond the stack: the failure is reported all the same. The engine
-        # calls this, and an exception would end the process.
+        # No time is left, a script nested to the limit, an answer beyond the stack: the failure is reported all the
+        # same. The engine calls this, and an exception would end the process.
         return fallback
 
 

@@ -10,8 +10,8 @@ what the warning would name, nor uses the value that the property is read from (
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from time import monotonic
 from typing import Final, cast
 
@@ -23,12 +23,20 @@ from codecall.sandbox.agentscript.diagnosis.reads import joins
 from codecall.sandbox.agentscript.diagnosis.reads.elsewhere import names_elsewhere
 from codecall.sandbox.agentscript.diagnosis.reads.needs import FLAGS, Needs
 from codecall.sandbox.agentscript.diagnosis.reads.uses import AnswerUses
-from codecall.sandbox.agentscript.diagnosis.remedies import Advice, advise, answer_fields, may_have, primitive_kind
+from codecall.sandbox.agentscript.diagnosis.reads.writes import written_names
+from codecall.sandbox.agentscript.diagnosis.remedies import (
+    Advice,
+    advise,
+    answer_fields,
+    is_missing,
+    may_have,
+    primitive_kind,
+)
 from codecall.sandbox.agentscript.foreign_words import LIST_WRAPPERS, SUCCESS, WRAPPERS
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import key_name, member_name
-from codecall.sandbox.agentscript.ruleset import closest_key
+from codecall.sandbox.agentscript.ruleset import closest_key, closest_name
 
 MAX_MISREAD: Final = 3
 """Properties that are warned of in one run."""
@@ -36,6 +44,8 @@ MAX_MISREAD: Final = 3
 _MAX_KEYS: Final = 200
 """Keys of answers that a name is compared with."""
 _SHARE_OF_ROOM: Final = 4
+_NEARLY_EQUAL: Final = 0.85
+"""Similarity of a misspelt name of what may be missing: `deletion_time` is none of `creation_time`."""
 _MAX_READS: Final = 400
 """Reads of properties that are looked at."""
 _MAX_OBSERVATIONS: Final = 32
@@ -63,6 +73,8 @@ _PAGING: Final = re.compile(
 )
 """Names by which scripts ask whether there is another page."""
 _MORE: Final = re.compile(r"(?i)next|more|continuation")
+_SYNC: Final = re.compile(r"(?i)sync|delta")
+"""What the last page has in place of a next one: where to go on another day."""
 _PAGES: Final = re.compile(r"(?i)^(?:page_?count|(?:total|num)_?pages|pages|last_?page)$")
 _TOTAL: Final = re.compile(r"(?i)^(?:total|total_?(?:count|items|results|size)|count)$")
 
@@ -141,6 +153,9 @@ class MisreadSearch:
         """The reads to warn of, one of each tool and name, with the fields of a hint; those that are found in a part of
         the milliseconds that are left."""
         self._needs = Needs(self._dataflow, self._uses, self._missing, shows_undefined=shows_undefined)
+        if (written := written_names(self._dataflow, self._context)) is None:
+            return
+        names -= written
         until = monotonic() + room_ms / _SHARE_OF_ROOM / 1000
         told = set[tuple[str, str]]()
         wholes = set[tuple[str, int, object]]()
@@ -200,6 +215,8 @@ class MisreadSearch:
             advice = self._advice(node, name, observation)
             if advice is None or self._has_other_way(node, observation, advice):
                 continue
+            if self._has_another(node, observation.tool):
+                continue
             path = observation.path[observation.wrapped : -1]
             is_declared = not of_wrapper and self._declares(observation.tool, path, name)
             return None if is_declared else (observation, advice)
@@ -226,6 +243,12 @@ class MisreadSearch:
             if f"{owner}value" not in self._dataflow.script and UNDEFINED not in observation.values:
                 return observation, Advice(f" With `{SETTLED}` it is `{owner}value.{name}`.", "value")
         return None
+
+    def _has_another(self, node: Node, tool: str) -> bool:
+        """Whether another operand of `??` or `||` had a value: `answer.issues ?? answer.results` of issues."""
+        observations = chain.from_iterable(map(self._context.observations, self._uses.alternatives(node)))
+        same = (item for item in islice(observations, _MAX_OBSERVATIONS) if item.tool == tool)
+        return any(not is_missing(value) for item in same for value in item.values)
 
     def _has_other_way(self, node: Node, observation: Observation, advice: Advice) -> bool:
         """Whether the script has another way to what the advice names."""
@@ -266,9 +289,29 @@ class MisreadSearch:
                 return True
         elif advice.text.startswith(" Did you mean"):
             # What stands deeper may be there for some: `issue.user.email` and `issue.email`.
-            return not advice.deeper or not self._uses.is_tested(node, name)
+            return self._is_misspelling(node, name, observation, advice)
+        if _leaves_out_keys(observation.parents) or self._uses.is_discriminated(node):
+            return False
         needed = self._needs.is_needed(node, name, observation) or self._joins.is_joined(node, name, observation)
         return (needed and not self._uses.is_tested(node, name)) or self._is_in_owner(node, name, observation)
+
+    def _is_misspelling(self, node: Node, name: str, observation: Observation, advice: Advice) -> bool:
+        """Whether a similar name, or one deeper, was meant, rather than a property that these objects do not have."""
+        is_tested = self._uses.is_tested(node, name)
+        if advice.deeper:
+            return not is_tested
+        parents = [cast("dict[str, object]", parent) for parent in observation.parents if isinstance(parent, dict)]
+        values = [parent[advice.key] for parent in parents if advice.key in parent and parent[advice.key] is not None]
+        parent = self._uses.parent(node)
+        taken = member_name(parent) if parent is not None and parent.type == "MemberExpression" else None
+        if self._uses.means_list(node) and not any(isinstance(value, list) for value in values):
+            return False
+        if isinstance(taken, str) and values and not any(may_have(value, taken) for value in values):
+            return False
+        is_optional = is_tested or self._uses.is_guarded(node) or FLAGS.search(name) is not None
+        plain = [text.casefold().replace("_", "") for text in (name, advice.key or "")]
+        is_near = closest_name(plain[0], plain[1:], cutoff=_NEARLY_EQUAL) is not None
+        return not is_optional or (is_near and not FLAGS.search(name))
 
     def _is_in_owner(self, node: Node, name: str, observation: Observation) -> bool:
         """Whether what is read of a wrapper that is not there stands in the answer itself: `answer.data?.total`."""
@@ -277,6 +320,12 @@ class MisreadSearch:
         if name not in WRAPPERS or not observation.of_answer or not isinstance(answer, dict):
             return False
         return parent is not None and parent.type == "MemberExpression" and member_name(parent) in answer
+
+
+def _leaves_out_keys(parents: Sequence[object]) -> bool:
+    """Whether some of these objects lack keys that others have, so that the tool may leave out any."""
+    keys = {frozenset(cast("dict[str, object]", parent)) for parent in parents if isinstance(parent, dict)}
+    return len(keys) > 1
 
 
 def _is_page(answer: dict[str, object]) -> bool:
@@ -299,7 +348,8 @@ def _more_key(answer: dict[str, object], *, once: bool) -> str | None:
     items = len(lists[0]) if once and len(lists) == 1 else 0
     page = answer.get("page")
     for key, value in islice(answer.items(), _MAX_KEYS):
-        if _MORE.search(key) and (value is True or (isinstance(value, str) and value)):
+        is_next = _MORE.search(key) and _PAGING.search(key) and not _SYNC.search(key)
+        if is_next and (value is True or (isinstance(value, str) and value)):
             return key
     for key, value in islice(answer.items(), _MAX_KEYS):
         number = value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -23,7 +23,7 @@ _PREDICATES: Final = frozenset({"filter", "find", "findIndex", "findLast", "some
 _SAME: Final = frozenset({"sort", "toSorted", "reverse", "toReversed", "slice", "flat"})
 _ASKS: Final = re.compile(r"null|undefined|typeof|\bBoolean\b|[?!|]")
 """What stands in a callback that is ready for missing values."""
-FLAGS: Final = re.compile(r"(?i)err|fail|warn|delet|archiv|hidden|disabl|cancel|is_?null|invalid|reject")
+FLAGS: Final = re.compile(r"(?i)err|fail|warn|delet|archiv|hidden|disabl|unavail|cancel|is_?null|invalid|reject|reason")
 """Names of what is commonly there only where something is special: a condition that asks for one means that."""
 _OF_FEW: Final = re.compile(r"(?i)discount|refund|fee|tax|tip|bonus|extra|adjust|credit|penalt|overdue|shipping|rebate")
 """Names of amounts that only some items have, and often none."""
@@ -74,7 +74,7 @@ class Needs:
         parent = self._uses.parent(node)
         kind = "" if parent is None else str(parent.type)
         if parent is None or kind == "TemplateLiteral":
-            return parent is not None
+            return parent is not None and self._shows_undefined
         if kind in {"BinaryExpression", "UnaryExpression", "AssignmentExpression"}:
             operator: str = parent.operator
             is_asked = of_item and operator in EQUALITY and self._is_asked_for(parent, name)
@@ -185,6 +185,9 @@ class Needs:
         literal = next((side for side in (comparison.left, comparison.right) if side.type == "Literal"), None)
         value = None if literal is None else literal.value
         if not isinstance(value, str | int) or isinstance(value, bool) or FLAGS.search(f"{name} {value}"):
+            return False
+        if str(comparison.operator).startswith("!"):
+            # Where the property is missing, it is not this value either.
             return False
         node = comparison
         while (parent := self._uses.parent(node)) is not None and parent.type == "LogicalExpression":
