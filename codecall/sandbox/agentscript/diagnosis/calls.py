@@ -244,12 +244,8 @@ class CallWarnings:
         answers = [
             call for call in self._calls.last_answers.values() if _ERRORS.search((call.payload or "")[:LOOKED_AT])
         ]
-        found = {
-            call.name: message
-            for call in answers
-            if (message := _first_error(call)) and json.dumps(message) not in said
-        }
-        return [_UNREAD_ERRORS.format(name=shorten(name)) for name in found][:MAX_WARNED_CALLS]
+        names = dict.fromkeys(call.name for call in answers if (text := _first_error(call)) and not _is_in(text, said))
+        return [_UNREAD_ERRORS.format(name=shorten(name)) for name in names][:MAX_WARNED_CALLS]
 
     @property
     def _callbacks(self) -> Sequence[AsyncCallback]:

@@ -103,7 +103,7 @@ def mistaken_values(program: InstrumentedScript, calls: CallHistory, value: str,
         if dataflow is None:
             return []
         search = _Search(program, dataflow, calls)
-        operands = Operands(dataflow, search.context, program.ending.writes)
+        operands = Operands(dataflow, search.context, calls, program.ending.writes)
         shows_objects = calls.shows_objects or OBJECT in value
         found = {each.says: each for each in find_mistakes(operands, room_ms, shows_objects=shows_objects)}
         return [search.mistake_text(each) for each in found.values()]

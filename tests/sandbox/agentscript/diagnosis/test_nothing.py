@@ -255,7 +255,7 @@ def page(name: str, arguments: dict[str, object]) -> object:
         ("return p.items.map(({ id, fullName }) => ({ id, fullName }))", "`fullName` {none}"),
         ("return p.items.map((c) => `${c.title}!`)", "`c.title` {none}"),
         ("return p.items.reduce((sum, c) => sum + c.price, 0).toFixed(2)", "`c.price` {none}"),
-        ("return p.items.filter((c) => c.active).length", "`c.active` {none}"),
+        ("return p.items.filter((c) => c.active === 'yes').length", "`c.active` {none}"),
         ("return p.length > 0 ? 'some' : 'none'", "`p.length` {} The list is `p.items`."),
         ("return p.pages?.length ?? 0", "`p.pages` {} The list is `p.items`."),
         ("return p.items.filter((c) => new Date(c.day) < new Date(0)).length", "`c.day` {none}"),

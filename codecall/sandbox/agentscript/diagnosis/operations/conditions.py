@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import returned_expression
@@ -14,15 +14,13 @@ _TESTS: Final = frozenset({"IfStatement", "ConditionalExpression"})
 
 
 def conditions_of(node: Node) -> Iterator[Node]:
-    """The conditions that a node asks, each operand of `&&` and `||` for itself."""
+    """The conditions that a node asks, each operand of `&&` and `||` for itself; none that is negated."""
     pending: list[Node] = []
     if node.type in _TESTS:
         pending.append(node.test)
     elif node.type == "CallExpression" and node.callee.type == "MemberExpression" and node.arguments:
         value = returned_expression(node.arguments[0]) if member_name(node.callee) in _PREDICATES else None
         pending += [] if value is None else [value]
-    elif node.type == "UnaryExpression" and str(node.operator) == "!":
-        pending.append(node.argument)
     while pending:
         condition = pending.pop()
         yield condition
@@ -30,10 +28,15 @@ def conditions_of(node: Node) -> Iterator[Node]:
             pending += [condition.left, condition.right]
 
 
-def always_true(condition: Node) -> str | None:
-    """Why a condition is always true, and what to write; None where it may be false."""
+def always_true(condition: Node, has_value: Callable[[Node], bool]) -> str | None:
+    """Why a condition is always true, and what to write; None where it may be false.
+
+    Args:
+        condition: What is asked.
+        has_value: Whether an expression had a value in an answer: a new property is given one on purpose.
+    """
     if condition.type == "AssignmentExpression" and condition.operator == "=" and _is_true(condition.right):
-        return "is always true: one `=` gives a value. Write `===`."
+        return "is always true: one `=` gives a value. Write `===`." if has_value(condition.left) else None
     if condition.type != "LogicalExpression" or condition.operator != "||" or not _is_true(condition.right):
         return None
     left: Node = condition.left

@@ -6,7 +6,8 @@ lists of objects, and objects that a text shows as `[object Object]`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 from typing import Final, cast
@@ -27,7 +28,7 @@ from codecall.sandbox.agentscript.diagnosis.operations.operands import (
 )
 from codecall.sandbox.agentscript.diagnosis.remedies import is_missing
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import member_name
+from codecall.sandbox.agentscript.parser.parse import EQUALITY, member_name
 
 _MAX_ITEMS: Final = 200
 """Items of one list that are looked at."""
@@ -35,6 +36,11 @@ _MAX_SOURCES: Final = 4
 _WRITE_A_PROPERTY: Final = "Write one of its properties."
 _SEEKS: Final = frozenset({"includes", "indexOf"})
 _KEYED: Final = frozenset({"get", "set", "has", "add"})
+_TABLES: Final = frozenset({"Map", "Set"})
+_NUMERIC: Final = re.compile(r"\s*-?\d+(?:\.\d+)?\s*")
+_BOOLEAN: Final = re.compile(r"(?i)true|false|yes|no|0|1")
+_MAX_COMPARED: Final = 50
+"""Objects that are compared with one another."""
 _GROUPS: Final = frozenset({"Object.groupBy", "Map.groupBy"})
 
 
@@ -53,10 +59,13 @@ class KindMistakes:
         """An object is compared with a number or a text, or a list with a number: `answer.total > 0` of an object."""
         for side, other in ((node.left, node.right), (node.right, node.left)):
             value = other.value if other.type == "Literal" else None
-            if not isinstance(value, int | float | str) or isinstance(value, bool):
-                continue
             found = self._operands.operand(side)
-            if found is None or found.observation is None:
+            if found is None or found.observation is None or not self._operands.sees_all(found):
+                continue
+            if value is None and found.kind == OBJECT and found.is_sure:
+                compared = self._operands.operand(other)
+                value = 0 if compared is not None and compared.kind == OBJECT else None
+            if not isinstance(value, int | float | str) or isinstance(value, bool):
                 continue
             what = self._operands.text(side)
             if found.kind == OBJECT:
@@ -77,56 +86,59 @@ class KindMistakes:
         return None
 
     def sought(self, call: Node) -> Mistake | None:
-        """A value is looked for in a list of values of another kind: `order.lines.includes('sku')` of objects,
-        `['1', '2'].includes(order.id)` of a number."""
+        """A value is looked for in a list, a set or a map of values of another kind: `order.lines.includes('sku')` of
+        objects, `['1', '2'].includes(order.id)` of a number."""
         sought = self._operands.operand(call.arguments[0])
-        if sought is None:
+        if sought is None or id(call) in self._alternatives:
             return None
-        if sought.observation is not None and sought.is_sure and (literals := self._literals(call.callee.object)):
-            kind, says = KINDS[type(literals[0])], self._not_found(call)
-            if kind == sought.kind or any(KINDS[type(value)] != kind for value in literals):
-                return None
-            what, items = self._operands.text(sought.node), self._operands.text(call.callee.object)
-            made = f" Write `{_TO[kind]}({what})`." if {kind, sought.kind} == {TEXT, NUMBER} else ""
-            made = f" {_WRITE_A_PROPERTY}" if sought.kind == OBJECT else made
-            plural = kind.partition(" ")[2]
-            return Mistake(
-                call,
-                sought.observation,
-                f"{says}: `{what}` is {sought.kind}, and the items of `{items}` are {plural}s.{made}",
-            )
-        return self._sought_in_objects(call) if sought.kind in {TEXT, NUMBER} else None
+        items = self._items(call.callee.object)
+        if items is None or items.kind == sought.kind or not self._operands.sees_all(sought, items):
+            return self._sought_in_objects(call) if sought.kind in {TEXT, NUMBER} else None
+        if items.observation is None and (sought.observation is None or not sought.is_sure):
+            return None
+        if items.observation is None and sought.kind == NUMBER and not _has_numbers(items.node):
+            return None
+        if items.observation is not None and not ({items.kind, sought.kind} == {TEXT, NUMBER} and items.values > 1):
+            return self._sought_in_objects(call) if sought.kind in {TEXT, NUMBER} else None
+        what, where = self._operands.text(sought.node), self._operands.text(call.callee.object)
+        is_number = {items.kind, sought.kind} == {TEXT, NUMBER}
+        write = (
+            f"`{_TO[items.kind]}({what})`" if is_number else "one of its properties" if sought.kind == OBJECT else ""
+        )
+        says = f"{_not_found(call)}: `{what}` is {sought.kind}, and the {_held(call)} of `{where}` are "
+        says += f"{items.kind.partition(' ')[2]}s.{f' Write {write}.' if write else ''}"
+        return Mistake(call, sought.observation or items.observation, says)
+
+    def _items(self, where: Node) -> Operand | None:
+        """What all items of a list or a set are, or all keys of a map, where they are of one kind."""
+        for source in islice(self._operands.sources(where), _MAX_SOURCES):
+            made = getattr(source.callee, "name", None) if source.type == "NewExpression" and source.arguments else None
+            held: Node = source.arguments[0] if made in _TABLES else source
+            if made == "Map":
+                return self._operands.operand(held, (Step.EACH, 0))
+            for items in islice(self._operands.sources(held), _MAX_SOURCES):
+                if items.type == "ArrayExpression" and items.elements:
+                    return _literal_kind(items)
+            if made is not None or self._operands.observations(held):
+                return self._operands.operand(held, (Step.EACH,))
+        return None
 
     def _sought_in_objects(self, call: Node) -> Mistake | None:
         where: Node = call.callee.object
-        if member_name(call.callee) not in _SEEKS:
+        if member_name(call.callee) not in _SEEKS or id(call) in self._alternatives:
             return None
         for observation in self._operands.observations(where):
+            if not self._operands.sees_answers(observation.tool):
+                return None
             values = [value for value in observation.values if not is_missing(value)]
             lists = [cast("list[object]", value) for value in values if isinstance(value, list)]
             items = [item for value in lists for item in islice(value, _MAX_ITEMS)]
             if not items or len(lists) < len(values) or not all(isinstance(item, dict) for item in items):
                 return None
             what = self._operands.text(where)
-            says = f"{self._not_found(call)}: the items of `{what}` are objects. "
+            says = f"{_not_found(call)}: the items of `{what}` are objects. "
             return Mistake(call, observation, f"{says}Write `{what}.some((item) => …)` with a property.")
         return None
-
-    def _not_found(self, call: Node) -> str:
-        return "is always -1" if member_name(call.callee) == "indexOf" else "is always false"
-
-    def _literals(self, node: Node) -> list[str | int | float]:
-        """The literals that a list or a set of the script has as its only items."""
-        for source in islice(self._operands.sources(node), _MAX_SOURCES):
-            made = source
-            if source.type == "NewExpression" and getattr(source.callee, "name", None) == "Set" and source.arguments:
-                made = next(iter(self._operands.sources(source.arguments[0])))
-            if made.type != "ArrayExpression":
-                continue
-            values: list[object] = [item.value for item in made.elements if item is not None and item.type == "Literal"]
-            if len(values) == len(made.elements) and all(type(value) in {str, int, float} for value in values):
-                return cast("list[str | int | float]", values)
-        return []
 
     # Objects as keys and as texts
 
@@ -135,7 +147,7 @@ class KindMistakes:
         `team[issue.user]`, `Object.groupBy(issues, (issue) => issue.user)`, `new Set(issues.map((i) => i.user))`."""
         for key, is_text in self._keys(node):
             found = self._objects(key) if key.type == "MemberExpression" else None
-            if found is not None:
+            if found is not None and (is_text or _has_equal(found.values)):
                 says = f"is the key `{SHOWN_OBJECT}`" if is_text else "is an object, and no two are the same"
                 return Mistake(key, found, f"{says}: write one of its properties.")
         return None
@@ -153,7 +165,7 @@ class KindMistakes:
         elif self._dataflow.text(node.callee) in _GROUPS:
             value = returned_expression(node.arguments[-1])
             yield from () if value is None else [(value, self._dataflow.text(node.callee).startswith("Object"))]
-        elif member_name(node.callee) in _KEYED:
+        elif member_name(node.callee) in _KEYED and any(map(_makes_table, self._operands.sources(node.callee.object))):
             yield node.arguments[0], False
 
     def _objects(self, node: Node) -> Observation | None:
@@ -195,27 +207,66 @@ class KindMistakes:
     def compared(self, node: Node) -> Mistake | None:
         """Values of different kinds are compared: `loan.book === book.id` of a number and a text, `order.customer ===
         'C1'` of an object. Only objects and the values of several items are looked at: a single text or number may be
-        of another kind next time."""
+        of another kind next time. Or a text is never spelled so: `issue.state === 'OPEN'`."""
         if id(node) in self._alternatives:
             return None
-        sides = [self._operands.operand(side) for side in (node.left, node.right)]
-        known = [side for side in sides if side is not None]
+        known = [side for each in (node.left, node.right) if (side := self._operands.operand(each)) is not None]
         kinds = {side.kind for side in known}
         items = [side for side in known if side.observation is not None and side.is_sure]
-        if kinds == {OBJECT}:
+        if len(known) == 2 and kinds == {OBJECT}:
             return self._compared_objects(node)
-        if len(known) < 2 or len(kinds) < 2 or not items or (len(node.operator) < 3 and OBJECT not in kinds):
+        if len(known) < 2 or not items or not self._operands.sees_all(*known):
+            return None
+        if len(kinds) == 1:
+            return self._spelled_otherwise(node, items[0])
+        if self._is_ready(node, known) or (len(node.operator) < 3 and OBJECT not in kinds):
             return None
         side = items[0]
         other: Operand = next(found for found in known if found is not side)
         always = "true" if node.operator.startswith("!") else "false"
         what, also = self._operands.text(side.node), self._operands.text(other.node)
-        if f"typeof {what}" in self._dataflow.script or f"isArray({what})" in self._dataflow.script:
-            return None
         says = f"is always {always}: `{what}` is {side.kind}, and `{also}` {other.kind}."
         if kinds == {NUMBER, TEXT} and other.observation is not None:
             says = f"{says[:-1]}. Write `String({what}) {node.operator} String({also})`."
-        return None if side.observation is None else Mistake(node, side.observation, says)
+        return Mistake(node, side.observation, says)
+
+    def _is_ready(self, node: Node, sides: list[Operand]) -> bool:
+        """Whether the script is ready for both kinds: it asks for the kind, or compares with literals of several."""
+        script = self._dataflow.script
+        for side, other in (sides, reversed(sides)):
+            what = self._operands.text(side.node)
+            reads_members = side.kind == OBJECT and (f"{what}." in script or f"{what}?." in script)
+            asks = f"typeof {what}" in script or f"isArray({what})" in script or reads_members
+            if side.observation is None or not (asks or len(self._compared_with.get(what, ())) > 1):
+                is_default = side.observation is not None and other.node.type == "Literal"
+                if not is_default or not _stands_for_nothing(other.node.value, side.kind, node.operator):
+                    continue
+            return True
+        return False
+
+    @cached_property
+    def _compared_with(self) -> dict[str, set[str | None]]:
+        """By expression: of which kinds the literals are that the script compares it with."""
+        found: dict[str, set[str | None]] = {}
+        for node in self._dataflow.nodes:
+            if node.type == "BinaryExpression" and node.operator in EQUALITY:
+                for side, other in ((node.left, node.right), (node.right, node.left)):
+                    if other.type == "Literal" and other.value is not None:
+                        found.setdefault(self._operands.text(side), set()).add(_kind(other.value))
+        return found
+
+    def _spelled_otherwise(self, node: Node, side: Operand) -> Mistake | None:
+        """A text is compared with one that its values are only without regard to case: `issue.state === 'OPEN'`."""
+        literal: object = next((each.value for each in (node.left, node.right) if each.type == "Literal"), None)
+        found = self._operands.texts(side.node) if isinstance(literal, str) and literal else None
+        if found is None or literal in found[1]:
+            return None
+        same = sorted({text for text in found[1] if text.casefold() == str(literal).casefold()})
+        if len(same) != 1:
+            return None
+        always = "true" if node.operator.startswith("!") else "false"
+        says = f"is always {always}: it is written in other letters. Write `'{same[0]}'`."
+        return Mistake(node, found[0], says)
 
     def _compared_objects(self, node: Node) -> Mistake | None:
         """Objects that two tools returned are compared with one another."""
@@ -229,8 +280,57 @@ class KindMistakes:
     @cached_property
     def _alternatives(self) -> set[int]:
         """The identities of conditions for which another one will do as well."""
-        choices = [node for node in self._dataflow.nodes if node.type == "LogicalExpression" and node.operator == "||"]
+        choices = [node for node in self._dataflow.nodes if node.type == "LogicalExpression" and node.operator != "&&"]
         return {id(side) for choice in choices for side in (choice.left, choice.right)}
+
+
+def _literal_kind(items: Node) -> Operand | None:
+    """What the items of a list are, where all are literals of one kind."""
+    literals = [item for item in items.elements if item is not None and item.type == "Literal"]
+    kinds = {_kind(literal.value) for literal in literals}
+    if len(literals) < len(items.elements) or len(kinds) != 1 or (kind := kinds.pop()) is None:
+        return None
+    return Operand(items, kind, None, len(items.elements))
+
+
+def _has_numbers(items: Node) -> bool:
+    """Whether a list of texts has one of a number, rather than what stands for none: `N/A`."""
+    return any(_NUMERIC.fullmatch(str(item.value)) for item in items.elements)
+
+
+def _kind(value: object) -> str | None:
+    return KINDS.get(type(value))
+
+
+def _makes_table(source: Node) -> bool:
+    return source.type == "NewExpression" and getattr(source.callee, "name", None) in _TABLES
+
+
+def _not_found(call: Node) -> str:
+    method = member_name(call.callee)
+    return {"indexOf": "is always -1", "get": "is always undefined"}.get(str(method), "is always false")
+
+
+def _held(call: Node) -> str:
+    return "keys" if member_name(call.callee) == "get" else "items"
+
+
+def _stands_for_nothing(value: object, kind: str, operator: str) -> bool:
+    """Whether a literal is compared with values of a kind since it may stand in place of one: `''`, `N/A`, 0."""
+    if kind == TEXT:
+        return value == 0 and operator.startswith("!")
+    pattern = {NUMBER: _NUMERIC, "a boolean": _BOOLEAN}.get(kind)
+    return isinstance(value, str) and pattern is not None and pattern.fullmatch(value) is None
+
+
+def _has_equal(values: Sequence[object]) -> bool:
+    """Whether two objects have the same properties with the same values: to a set they are two all the same."""
+    seen: list[object] = []
+    for value in values[:_MAX_COMPARED]:
+        if value in seen:
+            return True
+        seen.append(value)
+    return False
 
 
 _TO: Final = {TEXT: "String", NUMBER: "Number"}

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Set
 from itertools import islice
 from typing import Final, NamedTuple
 
+from codecall.sandbox.agentscript.diagnosis.calls import CallHistory
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, Observation
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
 from codecall.sandbox.agentscript.diagnosis.flow.paths import ValuePath
+from codecall.sandbox.agentscript.diagnosis.reads.writes import written_names
 from codecall.sandbox.agentscript.diagnosis.remedies import is_missing
 from codecall.sandbox.agentscript.parser.esprima import Node
 
@@ -58,13 +60,16 @@ class Operands:
     Args:
         dataflow: The script.
         context: Its answers.
+        calls: Its calls.
         writes: Names of properties that objects of its own have: their values are not those of the answers.
     """
 
-    def __init__(self, dataflow: DataFlow, context: FailureContext, writes: Set[str]) -> None:
+    def __init__(self, dataflow: DataFlow, context: FailureContext, calls: CallHistory, writes: Set[str]) -> None:
         self.dataflow = dataflow
         self._context = context
-        self._writes = writes
+        self._calls = calls
+        written = written_names(dataflow, context)
+        self._writes = None if written is None else written | writes
 
     def text(self, node: Node) -> str:
         """An expression as a warning shows it."""
@@ -72,25 +77,40 @@ class Operands:
 
     def observations(self, node: Node, further: ValuePath = ()) -> list[Observation]:
         """What an expression was, or is some steps further; nothing where it may be a value of the script's own."""
-        if node.type == "Identifier" and not self.dataflow.is_bound_once(node):
+        if self._writes is None or (node.type == "Identifier" and not self.dataflow.is_bound_once(node)):
             return []
         found = list(islice(self._context.observations(node, further), _MAX_OBSERVATIONS))
-        return [] if any(item.path[-1:] and item.path[-1] in self._writes for item in found) else found
+        names = (item.path[len(item.path) - len(further) - 1 :][:1] for item in found)
+        return [] if any(name and name[0] in self._writes for name in names) else found
+
+    def has_value(self, node: Node) -> bool:
+        """Whether an expression had a value in an answer, before the script may have given it another one."""
+        found = islice(self._context.observations(node), _MAX_OBSERVATIONS)
+        return any(not is_missing(value) for item in found for value in item.values)
 
     def sources(self, node: Node) -> Iterator[Node]:
         """An expression, and those whose value it may have; see `FailureContext.sources`."""
         return self._context.sources(node)
 
-    def operand(self, node: Node) -> Operand | None:
-        """What an expression is; None where that is not known, or there are several kinds."""
+    def operand(self, node: Node, further: ValuePath = ()) -> Operand | None:
+        """What an expression is, or is some steps further; None where that is not known, or there are several kinds."""
         if node.type == "Literal":
             value: object = node.value
             return None if (kind := KINDS.get(type(value))) is None else Operand(node, kind)
-        found = self.observations(node)
+        found = self.observations(node, further)
         values: list[object] = [value for item in found for value in item.values]
         kinds = {KINDS.get(type(value)) for value in values if not is_missing(value)}
         kind = kinds.pop() if len(kinds) == 1 else None
         return None if kind is None else Operand(node, kind, max(found, key=_size), len(values))
+
+    def sees_all(self, *operands: Operand) -> bool:
+        """Whether all answers were kept that these are from: an earlier one may have had values of another kind."""
+        return all(self.sees_answers(item.observation.tool) for item in operands if item.observation is not None)
+
+    def sees_answers(self, tool: str) -> bool:
+        """Whether all answers of a tool were kept."""
+        kept = [entry.name for entry in self._calls.last_answers.values()]
+        return self._calls.answered[tool] <= kept.count(tool)
 
     def texts(self, node: Node) -> tuple[Observation, list[str]] | None:
         """What an expression was, and its values where all that are there are texts; an empty one counts as missing."""

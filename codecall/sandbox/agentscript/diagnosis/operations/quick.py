@@ -26,6 +26,10 @@ _COMPUTED: Final = re.compile(rf"\b(\w++)\s*[-*/%]\s*[\w(]|[-*/%]\s*{_PATH}*+(\w
 _SOUGHT_IN: Final = re.compile(r"\b(\w++)\s*\??\.\s*(?:includes|indexOf)\s*\(")
 _SOUGHT: Final = re.compile(rf"\.\s*+(?:includes|indexOf|has|get|set|add)\s*+\(\s*+{_PATH}++(\w++)")
 _KEYS: Final = re.compile(rf"\[\s*+{_PATH}++(\w++)\s*+\]|=>\s*+{_PATH}++(\w++)")
+_SUMS_ITEMS: Final = re.compile(r"\+=?\s*+\(?\w++\s*+\[\s*+\d|\[[\w\s,]*+\]\s+of\b")
+_NUMBERS_IN_LISTS: Final = re.compile(r'[\[,]\s*+"-?\d+(?:\.\d+)?"')
+_EQUALS_TEXT: Final = re.compile(r"\b(\w++)\s*+[!=]==?\s*+(?:'([^'\n]{1,60})'|\"([^\"\n]{1,60})\")")
+_DATE_OF: Final = re.compile(rf"\bDate(?:\s*+\.\s*+parse)?\s*+\(\s*+{_PATH}*+(\w++)")
 _LITERALS: Final = re.compile(r"\[\s*+['\"\d]")
 _ALWAYS_TRUE: Final = re.compile(
     rf"(?:=>|\bif\s*+\(|&&|\|\||\breturn\b|\()\s*+{_PATH}++\w++\s*+=\s*+['\"\d]"
@@ -57,9 +61,13 @@ def may_mistake(calls: CallHistory, script: str, value: str) -> bool:
             if text and name in calls.reads:
                 return True
             kinds.setdefault(name, value_kind(first))
-    if any('":[{' in payload for payload in payloads) and _VARIABLE_EQUALS.search(script) is not None:
-        return True
-    return _compares_kinds(script, kinds) or _seeks_others(script, kinds, payloads)
+    return (
+        (_VARIABLE_EQUALS.search(script) is not None and any('":[{' in payload for payload in payloads))
+        or (_SUMS_ITEMS.search(script) is not None and any(map(_NUMBERS_IN_LISTS.search, payloads)))
+        or _compares_kinds(script, kinds)
+        or _seeks_others(script, kinds, payloads)
+        or _spells_otherwise(script, payloads)
+    )
 
 
 def _compares_kinds(script: str, kinds: Mapping[str, str]) -> bool:
@@ -79,10 +87,20 @@ def _compares_kinds(script: str, kinds: Mapping[str, str]) -> bool:
 
 def _seeks_others(script: str, kinds: Mapping[str, str], payloads: list[str]) -> bool:
     """Whether a value may be looked for among those of another kind, or an object be taken for a key."""
-    sought = set(_SOUGHT.findall(script))
+    sought = {*_SOUGHT.findall(script), *_DATE_OF.findall(script)}
     keys = {name for names in _KEYS.findall(script) for name in names}
     if any(kinds.get(name) == "object" for name in sought | keys):
         return True
-    if any(kinds.get(name) in _COUNTABLE for name in sought) and _LITERALS.search(script) is not None:
+    has_items = _LITERALS.search(script) is not None or {"text", "number"} <= set(kinds.values())
+    if has_items and any(kinds.get(name) in _COUNTABLE for name in sought):
         return True
     return any(f'"{name}":[{{' in payload for name in set(_SOUGHT_IN.findall(script)) for payload in payloads)
+
+
+def _spells_otherwise(script: str, payloads: list[str]) -> bool:
+    """Whether a property is compared with a text that it has only in other letters."""
+    for name, single, double in _EQUALS_TEXT.findall(script):
+        member = f'"{name}":"{single or double}"'
+        if any(member not in text and member.casefold() in text.casefold() for text in payloads):
+            return True
+    return False

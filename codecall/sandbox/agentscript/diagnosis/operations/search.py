@@ -27,7 +27,7 @@ _SHARE_OF_ROOM: Final = 4
 _ORDERS: Final = frozenset({"<", ">", "<=", ">="})
 _ARITHMETIC: Final = frozenset({"-", "*", "/", "%", "-=", "*=", "/=", "%="})
 _OPERATORS: Final = _ORDERS | EQUALITY | _ARITHMETIC | {"+", "+="}
-_SEEKS: Final = frozenset({"includes", "indexOf", "has"})
+_SEEKS: Final = frozenset({"includes", "indexOf", "has", "get"})
 _KEYED: Final = frozenset({"get", "set", "has", "add", "groupBy"})
 _MAKES: Final = frozenset({"Date", "Set"})
 
@@ -55,6 +55,7 @@ class _MistakeSearch:
     """Looks at one node of a script after the other."""
 
     def __init__(self, operands: Operands, *, shows_objects: bool) -> None:
+        self._operands = operands
         self._texts = TextMistakes(operands)
         self._kinds = KindMistakes(operands)
         self._shows_objects = shows_objects
@@ -65,7 +66,7 @@ class _MistakeSearch:
         if (found := found or self._of_node(node)) is not None:
             yield found
         for condition in conditions_of(node):
-            if (says := always_true(condition)) is not None:
+            if (says := always_true(condition, self._operands.has_value)) is not None:
                 yield Mistake(condition, None, says)
             elif (asked := self._texts.asked(condition)) is not None:
                 yield asked
@@ -74,11 +75,13 @@ class _MistakeSearch:
         match str(node.type):
             case "CallExpression" if node.callee.type == "MemberExpression" and node.arguments:
                 method = member_name(node.callee)
+                if method == "parse" and getattr(node.callee.object, "name", None) == "Date":
+                    return self._texts.date(node)
                 found = self._kinds.sought(node) if method in _SEEKS and len(node.arguments) == 1 else None
                 return found or (self._kinds.keyed(node) if method in _KEYED else None)
             case "NewExpression" if len(node.arguments) == 1:
                 made = getattr(node.callee, "name", None)
-                return self._texts.date_of_seconds(node) if made == "Date" else self._kinds.keyed(node)
+                return self._texts.date(node) if made == "Date" else self._kinds.keyed(node)
             case "MemberExpression":
                 return self._kinds.keyed(node)
             case "BinaryExpression" | "AssignmentExpression" if node.operator in _OPERATORS:
@@ -106,7 +109,5 @@ def _is_looked_at(node: Node) -> bool:
             return node.computed and node.property.type != "Literal"
         case "NewExpression":
             return getattr(node.callee, "name", None) in _MAKES
-        case "UnaryExpression":
-            return str(node.operator) == "!"
         case kind:
             return kind in {"CallExpression", "TemplateLiteral", "IfStatement", "ConditionalExpression"}

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final
 
 from codecall.sandbox.agentscript.diagnosis.context import Observation
-from codecall.sandbox.agentscript.diagnosis.operations.operands import TEXT, Mistake, Operands
+from codecall.sandbox.agentscript.diagnosis.operations.operands import OBJECT, TEXT, Mistake, Operands
 from codecall.sandbox.agentscript.diagnosis.remedies import is_missing
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import EQUALITY, FUNCTIONS, key_name, member_name
@@ -19,11 +19,13 @@ from codecall.sandbox.agentscript.parser.parse import EQUALITY, FUNCTIONS, key_n
 _MAX_DEPTH: Final = 4
 """Variables and operands between a comparison and the date in it."""
 
-_NUMBER: Final = re.compile(r"-?\d{1,15}(?:\.\d{1,15})?")
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,15})?")
+"""A text of a number: a code such as `0042` is none."""
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d.{0,40}")
 _SECONDS: Final = range(10**9, 4 * 10**9)
 """Seconds since 1970 from 2001 to 2096; as milliseconds they are days of early 1970."""
-_BOOLEANS: Final = frozenset({"true", "false"})
+_IDENTIFIER: Final = re.compile(r"(?:^|[._])(?:id|key|code|no|nr|sku|zip|phone|version)$|(?:Id|Key|Code)$")
+"""Names of what is compared only to have some order."""
 _DATES: Final = frozenset({"Date", "Date.parse", "Date.now", "Date.UTC"})
 _TIMES: Final = frozenset({"getTime", "valueOf", "setDate", "setTime", "setHours", "setMonth", "setFullYear"})
 _CHOICES: Final = frozenset({"||", "??"})
@@ -44,19 +46,26 @@ class TextMistakes:
 
     def subtracted(self, node: Node) -> Mistake | None:
         """Texts that are no numbers are computed with: `a.start - b.start` of days."""
+        if "isNaN" in self._dataflow.script or node.operator not in {"-", "-="}:
+            return None
         for side in (node.left, node.right):
             if (found := self._operands.texts(side)) is None or any(map(_NUMBER.fullmatch, found[1])):
                 continue
             left, right = map(self._operands.text, (node.left, node.right))
-            days = node.operator == "-" and all(map(_DAY.fullmatch, found[1]))
+            days = all(map(_DAY.fullmatch, found[1]))
             write = f" Write `Date.parse({left}) - Date.parse({right})`." if days else ""
             says = f"is never a number: `{self._operands.text(side)}` is a text.{write}"
             # A single text may be a number the next time.
             return Mistake(node, found[0], says) if days or len(found[1]) > 1 else None
         return None
 
-    def date_of_seconds(self, node: Node) -> Mistake | None:
-        """A date is made of seconds: `new Date(charge.created)`."""
+    def date(self, node: Node) -> Mistake | None:
+        """A date is made of seconds, `new Date(charge.created)`, or of an object."""
+        made = self._operands.operand(node.arguments[0])
+        if made is not None and made.kind == OBJECT:
+            what = self._operands.text(made.node)
+            says = f"is no date: `{what}` is an object. Write one of its properties."
+            return Mistake(node, made.observation, says) if made.is_sure else None
         seconds = _as_number(node.arguments[0])
         if (found := self._seconds(seconds)) is None:
             return None
@@ -84,7 +93,8 @@ class TextMistakes:
         if texts is None:
             seconds = self._seconds(_as_number(side))
             says = f"compares seconds with milliseconds: write `{what} * 1000`."
-            return None if seconds is None or self._operands.operand(side) is None else Mistake(node, seconds, says)
+            changes = f"{self._operands.text(date)} /=" in self._dataflow.script
+            return None if seconds is None or changes else Mistake(node, seconds, says)
         if any(_NUMBER.fullmatch(text) for text in texts[1]):
             return None
         always = "true" if node.operator in {"!==", "!="} else "false"
@@ -101,6 +111,8 @@ class TextMistakes:
         if first is None or second is None:
             return None
         texts = {*first[1], *second[1]}
+        if any(_IDENTIFIER.search(self._operands.text(side)) for side in (node.left, node.right)):
+            return None
         if not all(map(_NUMBER.fullmatch, texts)):
             return None
         if sorted(texts) == sorted(texts, key=lambda text: (float(text), text)):
@@ -112,12 +124,19 @@ class TextMistakes:
     def asked(self, condition: Node) -> Mistake | None:
         """A text of a boolean is a condition, which it is always: `if (item.active)` of `{active: 'false'}`."""
         found = self._operands.texts(condition) if condition.type in {"Identifier", "MemberExpression"} else None
-        if found is None or not _BOOLEANS.issuperset(text.casefold() for text in found[1]):
+        if found is None or {text.casefold() for text in found[1]} - {"true"} != {"false"}:
             return None
-        what = self._operands.text(condition)
-        return Mistake(
-            condition, found[0], f"is always true: it is {TEXT}, `true` or `false`. Write `{what} === '{found[1][0]}'`."
-        )
+        what, operand = self._operands.text(condition), self._operands.operand(condition)
+        values = sum(len(item.values) for item in self._operands.observations(condition))
+        if operand is None or values > len(found[1]) or not self._operands.sees_all(operand):
+            return None
+        # The condition may ask whether there is a text, which is looked at elsewhere.
+        name = re.escape(what)
+        uses = rf"\b(?!if\b|while\b)\w+\({name}\)|typeof {name}|{name}\s*(?:[!=]=|\??\.)"
+        if re.search(uses, self._dataflow.script) is not None:
+            return None
+        says = f"is always true: it is {TEXT}, `true` or `false`. Write `{what} === '{found[1][0]}'`."
+        return Mistake(condition, found[0], says)
 
     # Sums
 
@@ -153,9 +172,9 @@ class TextMistakes:
         if addition.operator == "+" and self._dataflow.variable(name) in self._sums:
             return True
         values = self._dataflow.values_of(name)
-        return (addition.operator == "+=" or any(value is addition for value in values)) and any(
-            map(_is_number, values)
-        )
+        if not any(map(_is_number, values)) or any(isinstance(getattr(value, "value", None), str) for value in values):
+            return False
+        return addition.operator == "+=" or any(value is addition for value in values)
 
     @cached_property
     def _sums(self) -> set[object]:
@@ -176,10 +195,12 @@ class TextMistakes:
         return {self._operands.text(node.left) for node in given if node.operator in _STARTS and _is_number(node.right)}
 
     @cached_property
-    def _counted(self) -> set[str | None]:
-        """The names of properties that the script gives a number where it makes an object: `{ sum: 0 }`."""
-        made = [node for node in self._dataflow.nodes if node.type == "Property" and _is_number(node.value)]
-        return {key_name(node.key) for node in made}
+    def _counted(self) -> set[str]:
+        """The names of properties that the script only gives numbers where it makes objects: `{ sum: 0 }`."""
+        made = [node for node in self._dataflow.nodes if node.type == "Property" and node.value.type == "Literal"]
+        return {key_name(node.key) for node in made if _is_number(node.value)} - {
+            key_name(node.key) for node in made if not _is_number(node.value)
+        }
 
     # Dates
 

@@ -73,6 +73,11 @@ _PAGING: Final = re.compile(
 )
 """Names by which scripts ask whether there is another page."""
 _MORE: Final = re.compile(r"(?i)next|more|continuation")
+_MAPS: Final = re.compile(
+    r"(?i)^(?:labels|annotations|metadata|metrics?|env|environment|tags|params|headers|attributes|properties|extras?"
+    r"|custom_?(?:fields|attributes|properties)|settings|config|options)$"
+)
+"""Names of objects whose keys people choose, so that any may be missing."""
 _SYNC: Final = re.compile(r"(?i)sync|delta")
 """What the last page has in place of a next one: where to go on another day."""
 _PAGES: Final = re.compile(r"(?i)^(?:page_?count|(?:total|num)_?pages|pages|last_?page)$")
@@ -290,7 +295,8 @@ class MisreadSearch:
         elif advice.text.startswith(" Did you mean"):
             # What stands deeper may be there for some: `issue.user.email` and `issue.email`.
             return self._is_misspelling(node, name, observation, advice)
-        if _leaves_out_keys(observation.parents) or self._uses.is_discriminated(node):
+        is_map = any(isinstance(step, str) and _MAPS.search(step) for step in observation.path[-2:-1])
+        if is_map or _leaves_out_keys(observation.parents) or self._uses.is_discriminated(node):
             return False
         needed = self._needs.is_needed(node, name, observation) or self._joins.is_joined(node, name, observation)
         return (needed and not self._uses.is_tested(node, name)) or self._is_in_owner(node, name, observation)
@@ -308,7 +314,8 @@ class MisreadSearch:
             return False
         if isinstance(taken, str) and values and not any(may_have(value, taken) for value in values):
             return False
-        is_optional = is_tested or self._uses.is_guarded(node) or FLAGS.search(name) is not None
+        is_asked = is_tested or self._uses.is_guarded(node) or self._needs.is_predicate(node)
+        is_optional = is_asked or FLAGS.search(name) is not None
         plain = [text.casefold().replace("_", "") for text in (name, advice.key or "")]
         is_near = closest_name(plain[0], plain[1:], cutoff=_NEARLY_EQUAL) is not None
         return not is_optional or (is_near and not FLAGS.search(name))

@@ -23,6 +23,8 @@ _PREDICATES: Final = frozenset({"filter", "find", "findIndex", "findLast", "some
 _SAME: Final = frozenset({"sort", "toSorted", "reverse", "toReversed", "slice", "flat"})
 _ASKS: Final = re.compile(r"null|undefined|typeof|\bBoolean\b|[?!|]")
 """What stands in a callback that is ready for missing values."""
+_MANY: Final = 3
+"""Items that all lack what a condition asks for: few may lack it because of what they are."""
 FLAGS: Final = re.compile(r"(?i)err|fail|warn|delet|archiv|hidden|disabl|unavail|cancel|is_?null|invalid|reject|reason")
 """Names of what is commonly there only where something is special: a condition that asks for one means that."""
 _OF_FEW: Final = re.compile(r"(?i)discount|refund|fee|tax|tip|bonus|extra|adjust|credit|penalt|overdue|shipping|rebate")
@@ -58,9 +60,9 @@ class Needs:
         if any(map(self._uses.is_guarded, spots)):
             return False
         is_list = of_item and len(observation.values) > 1 and _OF_FEW.search(name) is None
+        items = len(observation.values) if of_item else 0
         return any(
-            self._is_needed_at(spot, name, of_item=of_item) or (is_list and self._is_mapped(spot, name))
-            for spot in spots
+            self._is_needed_at(spot, name, items=items) or (is_list and self._is_mapped(spot, name)) for spot in spots
         )
 
     def _is_shown(self, read: Node) -> bool:
@@ -70,7 +72,9 @@ class Needs:
             node, parent = parent, self._uses.parent(parent)
         return node is not read and parent is not None and parent.type == "TemplateLiteral"
 
-    def _is_needed_at(self, node: Node, name: str, *, of_item: bool) -> bool:
+    def _is_needed_at(self, node: Node, name: str, *, items: int) -> bool:
+        """The same at one place; `items`: how many items lack the property, 0 where it is none of an item."""
+        of_item = items > 0
         parent = self._uses.parent(node)
         kind = "" if parent is None else str(parent.type)
         if parent is None or kind == "TemplateLiteral":
@@ -85,7 +89,7 @@ class Needs:
         if kind == "Property":
             return key_name(parent.key) in self._missing and (of_item or self._is_empty(parent, name))
         is_asked = kind == "SwitchStatement" or self._is_condition(parent, node)
-        return of_item and is_asked and not FLAGS.search(name)
+        return of_item and is_asked and items >= _MANY and not FLAGS.search(name)
 
     def _is_mapped(self, node: Node, name: str) -> bool:
         """Whether a list is made of nothing but this property of each item, `items.map((item) => item.name)`, and what
@@ -203,6 +207,11 @@ class Needs:
         if parent is not None and parent.type in {"IfStatement", "ConditionalExpression"}:
             return parent.test is node
         return parent is not None and self._is_condition(parent, node)
+
+    def is_predicate(self, read: Node) -> bool:
+        """Whether items are kept where they have a property: `items.filter((item) => item.active)`."""
+        parent = self._uses.parent(read)
+        return parent is not None and self._is_condition(parent, read)
 
     def _is_condition(self, function: Node, node: Node) -> bool:
         """Whether `node` is all that a callback asks of an item: `items.filter((item) => item.active)`."""
