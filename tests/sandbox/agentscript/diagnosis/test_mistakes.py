@@ -244,3 +244,12 @@ async def test_what_a_tool_declares_there_may_be_missing(
     script += "return items.flatMap((e) => e.attendees ?? []).filter((a) => a.status === 'accepted').length"
     result = await enclave.execute(script, tool_handler=answer, tools=[{"name": "events", "outputSchema": schema}])
     assert (result.error, len(result.warnings)) == (None, warnings), result.warnings
+
+
+@pytest.mark.parametrize("key", ["name", "nme"])
+async def test_what_an_answer_lacks_takes_no_run_its_outcome(enclave: Enclave, key: str) -> None:
+    chain = "a=b;b=a;\n" * 400
+    reads = "if (a.nme) b.nme;\n" * 150
+    script = f"const r = await callTool('t'); let a = r, b = r; if (r.zz) {{{chain}}}\n{reads}return 1"
+    result = await enclave.execute(script, tool_handler=lambda name, arguments: {"items": [{key: 1}], key: 5})
+    assert (result.status, result.value) == ("ok", 1)

@@ -70,7 +70,8 @@ _Frames: TypeAlias = "Mapping[Span, Node]"
 _SHARE_OF_ROOM: Final = 3
 """A script's answer must not be late for what is said of it: the search has one part in so many of the time left."""
 _LEAST_MS: Final = 20
-"""Milliseconds that it has at least."""
+_MOST_MS: Final = 400
+"""Milliseconds that it has in any case, and at most: one of a usual script takes some five."""
 
 _T = TypeVar("_T")
 
@@ -298,10 +299,14 @@ def with_dataflow(script: str, room_ms: float, use: Callable[[DataFlow | None], 
     try:
         if not script or len(script) > room_ms * CHARS_PER_MS:
             return use(None)
-        return use(DataFlow(script, monotonic() + max(room_ms / _SHARE_OF_ROOM, _LEAST_MS) / 1000))
+        search_ms = min(max(room_ms / _SHARE_OF_ROOM, _LEAST_MS), _MOST_MS)
+        try:
+            return use(DataFlow(script, monotonic() + search_ms / 1000))
+        except TimeoutError:
+            return use(None)
     except Exception:
-        # No time is left, a script nested to the limit, an answer beyond the stack: the failure is reported all the
-        # same. The engine calls this, and an exception would end the process.
+        # A script nested to the limit, an answer beyond the stack: the failure is reported all the same. The engine
+        # calls this, and an exception would end the process.
         return fallback
 
 
