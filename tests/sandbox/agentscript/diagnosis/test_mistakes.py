@@ -56,7 +56,19 @@ ANSWERS: dict[str, object] = {
     "rows": ROWS,
     "table": {"columns": ["region", "sum"], "rows": [["north", 10], ["south", 20]]},
     "orders": {"orders": {"edges": [{"node": {"id": "o1"}}, {"node": {"id": "o2"}}]}},
+    "pairs": [["a", "10.50"], ["b", "9.25"]],
     "users": [{"id": 7, "name": "ann"}, {"id": 8, "name": "bob"}],
+    "jira": {"issues": [{"key": "A-1"}], "total": 1, "maxResults": 50, "startAt": 0},
+    "channels": {"ok": True, "channels": [{"id": "C1"}]},
+    "last": {"items": [{"id": 1}], "nextSyncToken": "s1"},
+    "deployments": [
+        {"name": "a", "status": {"availableReplicas": 2}},
+        {"name": "b", "status": {"availableReplicas": 1}},
+    ],
+    "pods": [{"name": "a", "labels": {"app": "x"}}, {"name": "b", "labels": {"app": "y"}}],
+    "flags": [{"name": "dark", "on": "true"}, {"name": "beta", "on": "false"}],
+    "stock": [{"sku": "0042", "qty": 3, "owner": {"name": "ann"}}, {"sku": "0043", "qty": 0, "owner": {"name": "bob"}}],
+    "links": [{"node": {"id": "n1"}, "weight": 2}, {"node": {"id": "n2"}, "weight": 5}],
     "denied": {"data": None, "errors": [{"message": "no access"}]},
     "allowed": {"data": {"user": {"id": 1}}, "errors": []},
 }
@@ -70,6 +82,7 @@ EVENT = "const { items } = await callTool('events'); "
 ISSUE = "const issues = await callTool('issues'); "
 CHARGE = "const { data } = await callTool('charges'); "
 ROW = "const rows = await callTool('rows'); "
+PAIR = "const [a, b] = await Promise.all([callTool('users'), callTool('rows')]); "
 TABLE = "const t = await callTool('table'); "
 USER = "const users = await callTool('users'); "
 
@@ -110,8 +123,7 @@ WRONG = [
     (USER + "const s = new Set(['7']); return users.filter((u) => s.has(u.id)).length", "Write `String(u.id)`."),
     (USER + "const ids = ['7']; return users.filter((u) => ids.indexOf(u.id) >= 0).length", "is always -1"),
     (
-        "const [a, b] = await Promise.all([callTool('users'), callTool('rows')]); "
-        "return a.filter((u) => b.some((r) => r.id === u.id)).length",
+        PAIR + "return a.filter((u) => b.some((r) => r.id === u.id)).length",
         "Write `String(r.id) === String(u.id)`.",
     ),
     # Sums
@@ -157,6 +169,28 @@ WRONG = [
     (CHARGE + "return data.filter((c) => c.id && c.currency === 'usd' || 'eur' || 'chf').length", "with nothing"),
     (CHARGE + "return data.filter((c) => c.paid).length", "Write `c.paid === 'true'`."),
     (CHARGE + "let n = 0; for (const c of data) if (c.paid && c.id) n++; return n", "Write `c.paid === 'true'`."),
+    # Joins by values of two kinds, spelling, dates
+    (
+        PAIR + "const m = new Map(b.map((r) => [r.id, r])); return a.map((u) => m.get(u.id)?.price ?? 0)",
+        "is always undefined: `u.id` is a number, and the keys of `m` are texts. Write `String(u.id)`.",
+    ),
+    (
+        PAIR + "const s = new Set(b.map((r) => r.id)); return a.filter((u) => s.has(u.id)).length",
+        "is always false: `u.id` is a number, and the items of `s` are texts.",
+    ),
+    (
+        PAIR + "const ids = b.map((r) => r.id); return a.filter((u) => ids.includes(u.id)).length",
+        "the items of `ids` are texts",
+    ),
+    (EVENT + "return items.filter((e) => e.status === 'CONFIRMED').length", "Write `'confirmed'`."),
+    (
+        EVENT + "return items.filter((e) => new Date(e.place) > new Date('2026-01-01')).length",
+        "is no date: `e.place` is",
+    ),
+    (
+        "const t = await callTool('pairs'); let s = 0; for (const p of t) s += p[1]; return s",
+        "Write `s += Number(p[1])`.",
+    ),
     # Errors in an answer
     ("const r = await callTool('denied'); return r.data?.user ?? null", "denied returned `errors`, which the script"),
 ]
@@ -201,6 +235,50 @@ RIGHT = [
     CHARGE + "const state = data[0].state || 'open'; return state === 'open' ? 1 : 2",
     ISSUE + "return issues.map((i) => i.labels.map((l) => l.name).join(', '))",
     ISSUE + "return issues.map((i) => JSON.stringify(i.user)).join()",
+    # What the script writes itself
+    ISSUE + "for (const i of issues) i.size = i.id > 1 ? 'big' : 's'; return issues.filter((i) => i.size === 'big')",
+    ISSUE + "issues.forEach((i) => (i.seen = 'yes')); return issues.filter((i) => i.seen === 'yes').length",
+    ISSUE + "for (const i of issues) i.rank ??= i.id * 2; return issues.filter((i) => i.rank > 2).length",
+    ISSUE
+    + "for (const i of issues) Object.assign(i, { kind: 'x' }); return issues.filter((i) => i.kind === 'x').length",
+    ISSUE + "for (const i of issues) i['kind'] = 'x'; return issues.filter((i) => i.kind === 'x').length",
+    ROW + "for (const r of rows) for (const k of ['id']) r[k] = Number(r[k]); return rows.filter((r) => r.id === 1)",
+    ROW + "for (const k of ['price']) for (const r of rows) r[k] = +r[k]; return rows.reduce((s, r) => s + r.price, 0)",
+    # What is there only for some
+    "const r = await callTool('channels'); if (!r.ok) throw new Error(`Slack: ${r.error}`); return r.channels.length",
+    "const r = await callTool('jira'); return (r.issues ?? r.results ?? []).length",
+    "const r = await callTool('jira'); return (r.results ?? r.issues ?? []).length",
+    "let t = 'a'; const all = []; while (t) { const r = await callTool('last', { t }); all.push(...r.items); "
+    "t = r.nextPageToken; } return all.length",
+    "const d = await callTool('deployments'); return d.filter((x) => x.status.unavailableReplicas > 0).length",
+    "const d = await callTool('deployments'); return d.reduce((s, x) => s + (x.status.unavailableReplicas ?? 0), 0)",
+    "const p = await callTool('pods'); return p.filter((x) => x.labels.tier === 'cache').length",
+    "const p = await callTool('pods'); return p.filter((x) => x.state !== 'void').length",
+    # Texts of booleans that are asked for first
+    "const f = await callTool('flags'); return f.filter((x) => x.on && x.on !== 'false').length",
+    "const f = await callTool('flags'); return f.map((x) => (x.on ? JSON.parse(x.on) : null))",
+    "const f = await callTool('flags'); let n = 0; for (const x of f) if (!x.on) n++; return n",
+    # Ready for both kinds
+    "const s = await callTool('stock'); return s.filter((x) => x.qty !== '').length",
+    "const s = await callTool('stock'); return s.filter((x) => !['', 'N/A'].includes(x.qty)).length",
+    "const s = await callTool('stock'); return s.map((x) => (x.qty === 'N/A' ? 0 : x.qty))",
+    "const s = await callTool('stock'); return s.map((x) => (x.owner === 'nobody' ? null : x.owner.name))",
+    "const s = await callTool('stock'); return s.filter((x) => x.qty !== true && x.qty !== 3).length",
+    ROW + "return (rows.find((r) => r.id === 1) ?? rows.find((r) => r.id === '1')).price",
+    ISSUE + "return issues.filter((i) => i.labels.includes('bug') || i.labels.some((l) => l.name === 'bug')).length",
+    ROW + "const s = new Set([1, 2]); return rows.filter((r) => s.has(r.id) || s.has(Number(r.id))).length",
+    # Objects by identity
+    "const l = await callTool('links'); const w = new Map(); for (const x of l) w.set(x.node, x.weight); "
+    "return l.map((x) => w.get(x.node))",
+    "const l = await callTool('links'); const s = new Set(l.filter((x) => x.weight > 2).map((x) => x.node)); "
+    "return l.filter((x) => s.has(x.node)).length",
+    "const l = await callTool('links'); const bag = { ids: [], add(n) { bag.ids.push(n.id); } }; "
+    "l.forEach((x) => bag.add(x.node)); return bag.ids",
+    # Texts that are no numbers
+    ROW + "return rows.flatMap((a) => rows.filter((b) => a.id < b.id)).length",
+    "const s = await callTool('stock'); return s.map((x) => x.sku).reduce((a, b) => a + b)",
+    CHARGE + "let from = Date.parse('2026-01-01'); from /= 1000; return data.filter((c) => c.created > from).length",
+    CHARGE + "return data.filter((c) => c.amount > 0 && (c.tag = 'ok')).length",
     "const r = await callTool('allowed'); return r.data?.user ?? null",
     "const r = await callTool('denied'); return r",
     "const { data, errors } = await callTool('denied'); return errors.length > 0 ? 'denied' : data",
