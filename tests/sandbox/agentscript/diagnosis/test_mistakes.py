@@ -248,7 +248,7 @@ RIGHT = [
     "const r = await callTool('channels'); if (!r.ok) throw new Error(`Slack: ${r.error}`); return r.channels.length",
     "const r = await callTool('jira'); return (r.issues ?? r.results ?? []).length",
     "const r = await callTool('jira'); return (r.results ?? r.issues ?? []).length",
-    "let t = 'a'; const all = []; while (t) { const r = await callTool('last', { t }); all.push(...r.items); "
+    "const all = []; for (let t = 'a'; t; ) { const r = await callTool('last', { t }); all.push(...r.items); "
     "t = r.nextPageToken; } return all.length",
     "const d = await callTool('deployments'); return d.filter((x) => x.status.unavailableReplicas > 0).length",
     "const d = await callTool('deployments'); return d.reduce((s, x) => s + (x.status.unavailableReplicas ?? 0), 0)",

@@ -306,6 +306,8 @@ class MisreadSearch:
         is_tested = self._uses.is_tested(node, name)
         if advice.deeper:
             return not is_tested
+        if _SYNC.search(advice.key or "") is not None and _SYNC.search(name) is None:
+            return False
         parents = [cast("dict[str, object]", parent) for parent in observation.parents if isinstance(parent, dict)]
         values = [parent[advice.key] for parent in parents if advice.key in parent and parent[advice.key] is not None]
         parent = self._uses.parent(node)
