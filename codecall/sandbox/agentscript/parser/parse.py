@@ -183,6 +183,12 @@ def member_name(node: Node) -> str | int | None:
     return value if isinstance(value, str | int) and not isinstance(value, bool) else None
 
 
+def contains(outer: Node, inner: Node) -> bool:
+    """Whether a node is another one, or holds it."""
+    (start, end), (inner_start, inner_end) = span(outer), span(inner)
+    return start <= inner_start and inner_end <= end
+
+
 def key_name(node: Node) -> str:
     """The name of a key that is not computed."""
     return node.name if node.type in {"Identifier", "PrivateIdentifier"} else str(node.value)

@@ -21,7 +21,7 @@ from codecall.sandbox.agentscript.diagnosis.flow.values import CONTEXT
 from codecall.sandbox.agentscript.diagnosis.reads.needs import FLAGS
 from codecall.sandbox.agentscript.diagnosis.reads.uses import AnswerUses
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import EQUALITY, FUNCTIONS, PREFIX_LENGTH, member_name, span
+from codecall.sandbox.agentscript.parser.parse import EQUALITY, FUNCTIONS, PREFIX_LENGTH, contains, member_name, span
 
 _MAX_OBSERVATIONS: Final = 32
 """Answers in which one counterpart is looked up."""
@@ -102,9 +102,9 @@ class Joins:
             return
         if parent.type == "BinaryExpression":
             if parent.operator in EQUALITY and not parent.operator.startswith("!") and not self._is_choice(parent):
-                yield from ((side, ()) for side in (parent.left, parent.right) if not _contains(side, spot))
+                yield from ((side, ()) for side in (parent.left, parent.right) if not contains(side, spot))
             return
-        if (key := self._key_of(parent)) is not None and _contains(key[1], spot):
+        if (key := self._key_of(parent)) is not None and contains(key[1], spot):
             yield from self._keys_of(key[0])
         elif (table := self._table_made_of(spot, parent)) is not None:
             yield from self._keys_of(table)
@@ -124,7 +124,7 @@ class Joins:
 
     def _table_made_of(self, spot: Node, parent: Node) -> Node | None:
         """The variable of the table whose keys a callback gives: `new Map(books.map((book) => [book.isbn, book]))`."""
-        if parent.type == "ArrayExpression" and (not parent.elements or not _contains(parent.elements[0], spot)):
+        if parent.type == "ArrayExpression" and (not parent.elements or not contains(parent.elements[0], spot)):
             return None
         if parent.type not in FUNCTIONS | {"ArrayExpression", "ReturnStatement"}:
             return None
@@ -162,9 +162,3 @@ class Joins:
             if table.type == "Identifier":
                 keys.setdefault(self._dataflow.variable(table), []).append(key)
         return keys
-
-
-def _contains(outer: Node, inner: Node) -> bool:
-    """Whether a node is another one, or holds it."""
-    (start, end), (inner_start, inner_end) = span(outer), span(inner)
-    return start <= inner_start and inner_end <= end

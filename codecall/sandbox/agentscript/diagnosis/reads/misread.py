@@ -296,7 +296,7 @@ class MisreadSearch:
             # What stands deeper may be there for some: `issue.user.email` and `issue.email`.
             return self._is_misspelling(node, name, observation, advice)
         is_map = any(isinstance(step, str) and _MAPS.search(step) for step in observation.path[-2:-1])
-        if is_map or _leaves_out_keys(observation.parents) or self._uses.is_discriminated(node):
+        if is_map or _leaves_out_keys(observation.parents) or self._needs.is_discriminated(node):
             return False
         needed = self._needs.is_needed(node, name, observation) or self._joins.is_joined(node, name, observation)
         return (needed and not self._uses.is_tested(node, name)) or self._is_in_owner(node, name, observation)

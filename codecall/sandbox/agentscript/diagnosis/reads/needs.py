@@ -4,7 +4,7 @@ compares it, shows it in a text, or makes a list of it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 from codecall.sandbox.agentscript.diagnosis.context import Observation
@@ -12,7 +12,7 @@ from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, retur
 from codecall.sandbox.agentscript.diagnosis.flow.paths import Step
 from codecall.sandbox.agentscript.diagnosis.reads.uses import AnswerUses, is_nothing
 from codecall.sandbox.agentscript.parser.esprima import Node
-from codecall.sandbox.agentscript.parser.parse import EQUALITY, FUNCTIONS, key_name, member_name
+from codecall.sandbox.agentscript.parser.parse import EQUALITY, FUNCTIONS, children, contains, key_name, member_name
 
 _NUMERIC: Final = frozenset({"+", "-", "*", "/", "%", "**", "<", ">", "<=", ">="})
 _OF_NUMBERS: Final = frozenset({"Number", "parseFloat", "parseInt", "Date"})
@@ -23,6 +23,8 @@ _PREDICATES: Final = frozenset({"filter", "find", "findIndex", "findLast", "some
 _SAME: Final = frozenset({"sort", "toSorted", "reverse", "toReversed", "slice", "flat"})
 _ASKS: Final = re.compile(r"null|undefined|typeof|\bBoolean\b|[?!|]")
 """What stands in a callback that is ready for missing values."""
+_MAX_PARTS: Final = 40
+"""Nodes of one test that are looked at."""
 _MANY: Final = 3
 """Items that all lack what a condition asks for: few may lack it because of what they are."""
 FLAGS: Final = re.compile(r"(?i)err|fail|warn|delet|archiv|hidden|disabl|unavail|cancel|is_?null|invalid|reject|reason")
@@ -183,6 +185,23 @@ class Needs:
             for side in (parent.left, parent.right)
         )
 
+    def is_discriminated(self, read: Node) -> bool:
+        """Whether a property is read only where another one of its owner has passed a test, as `job.reason` is in `if
+        (job.state === 'failed') …`."""
+        if read.type != "MemberExpression":
+            return False
+        owner, name = self._dataflow.text(read.object), member_name(read)
+        parent = self._uses.parent(read)
+        while parent is not None:
+            is_and = parent.type == "LogicalExpression" and parent.operator == "&&"
+            test: Node | None = parent.left if is_and else getattr(parent, "test", None)
+            for part in _parts(test) if test is not None and not contains(test, read) else ():
+                is_member = part.type == "MemberExpression" and member_name(part) != name
+                if is_member and self._dataflow.text(part.object) == owner:
+                    return True
+            parent = self._uses.parent(parent)
+        return False
+
     def _is_asked_for(self, comparison: Node, name: str) -> bool:
         """Whether items are kept, dropped or told apart by comparing a property with a literal: `items.filter((item) =>
         item.kind === 'lamp')`, `if (item.kind === 'lamp')`."""
@@ -218,6 +237,16 @@ class Needs:
         call = self._uses.parent(function)
         is_body = function.type in FUNCTIONS and function.body is node
         return is_body and call is not None and _is_method(call, _PREDICATES)
+
+
+def _parts(node: Node) -> Iterator[Node]:
+    """The first nodes of an expression, itself among them."""
+    pending, count = [node], 0
+    while pending and count < _MAX_PARTS:
+        part = pending.pop()
+        count += 1
+        yield part
+        pending += children(part)
 
 
 def _is_method(call: Node, names: Set[str]) -> bool:

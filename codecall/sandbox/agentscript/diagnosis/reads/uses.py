@@ -16,8 +16,6 @@ from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, children, key_n
 MAX_LOOKED_AT: Final = 400
 """Expressions of one script that are followed to the call they come from."""
 
-_MAX_PARTS: Final = 40
-"""Nodes of one test that are looked at."""
 _MAX_SPOTS: Final = 100
 """Places of one variable that are looked at."""
 
@@ -103,23 +101,6 @@ class AnswerUses:
                 pending += [item.left, item.right]
             elif item is not node:
                 yield item
-
-    def is_discriminated(self, read: Node) -> bool:
-        """Whether a property is read only where another one of its owner has passed a test, as `job.reason` is in `if
-        (job.state === 'failed') …`."""
-        if read.type != "MemberExpression":
-            return False
-        owner, name = self._dataflow.text(read.object), member_name(read)
-        node, parent = self._context(read)
-        while parent is not None:
-            is_and = parent.type == "LogicalExpression" and parent.operator == "&&"
-            test: Node | None = parent.left if is_and else getattr(parent, "test", None)
-            for part in _parts(test) if test is not None and test is not node else ():
-                is_member = part.type == "MemberExpression" and member_name(part) != name
-                if is_member and self._dataflow.text(part.object) == owner:
-                    return True
-            node, parent = self._context(parent)
-        return False
 
     # The values of answers
 
@@ -363,16 +344,6 @@ class AnswerUses:
             case _:
                 pass
         return stands
-
-
-def _parts(node: Node) -> Iterator[Node]:
-    """The first nodes of an expression, itself among them."""
-    pending, count = [node], 0
-    while pending and count < _MAX_PARTS:
-        part = pending.pop()
-        count += 1
-        yield part
-        pending += children(part)
 
 
 def is_nothing(node: Node) -> bool:
