@@ -11,6 +11,8 @@ from jsonschema.protocols import Validator
 from jsonschema.validators import extend  # pyright: ignore[reportUnknownVariableType]
 from referencing import Registry
 
+from codecall.schema.formats import equal, identity
+
 MAX_REASON_CHARS: Final = 200
 """Characters of a reason, which may repeat all of a schema."""
 
@@ -57,19 +59,21 @@ def _unique_items(validator: Validator, unique: object, instance: Any, _schema: 
     """`uniqueItems`; the library compares every two items where they are of several types."""
     if unique is True and validator.is_type(instance, "array"):
         items = cast("list[object]", instance)
-        if len({_identity(item) for item in items}) < len(items):
+        if len({identity(item) for item in items}) < len(items):
             yield ValidationError("has items that are not unique")
 
 
-def _identity(value: object) -> object:
-    """Equal for JSON values that are equal, and for no others."""
-    if isinstance(value, Mapping):
-        return frozenset((key, _identity(item)) for key, item in cast("Mapping[str, object]", value).items())
-    if isinstance(value, list):
-        return ("list", *map(_identity, cast("list[object]", value)))
-    return (
-        ("bool", value) if isinstance(value, bool) else value
-    )  # to Python 1.0 is 1, as in JSON Schema; but so is true
+def _const(_validator: Validator, constant: object, instance: Any, _schema: object) -> Iterator[ValidationError]:
+    """`const`; a value that was read for what it stands for is compared by that."""
+    if not equal(instance, constant):
+        yield ValidationError(f"{constant!r} was expected")
 
 
-_Validator: Final = cast("Any", extend)(Draft202012Validator, {"uniqueItems": _unique_items})
+def _enum(_validator: Validator, constants: list[object], instance: Any, _schema: object) -> Iterator[ValidationError]:
+    """`enum`, likewise."""
+    if not any(equal(instance, constant) for constant in constants):
+        yield ValidationError(f"{instance!r} is not one of {constants!r}")
+
+
+_KEYWORDS: Final = {"uniqueItems": _unique_items, "const": _const, "enum": _enum}
+_Validator: Final = cast("Any", extend)(Draft202012Validator, _KEYWORDS)

@@ -15,8 +15,9 @@ from fastmcp import Client, FastMCP
 
 from codecall import CodeCallPlugin, OptionsError
 from codecall.approvals.options import ApprovalRule
-from codecall.approvals.rules import MAX_RULING_THREADS, MAX_VALUES, RuleSet, _CompiledRule
+from codecall.approvals.rules import MAX_RULING_THREADS, RuleSet, _CompiledRule
 from codecall.catalog.entries import CatalogEntry
+from codecall.schema.readings import MAX_VALUES
 from tests.work import python_steps
 
 pytestmark = pytest.mark.anyio
