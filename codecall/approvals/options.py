@@ -55,8 +55,9 @@ class ApprovalRule(Options):
     """True: tools that say they deal with the outside world (`openWorldHint`); False: all others."""
     input: dict[str, Any] | None = None
     """A condition on the input, as JSON Schema. The input is also read as a tool may read it: `"5"` as 5, `"yes"` as
-    true, with the defaults of the tool's schema. A rule that asks or denies applies if one reading fits, one that
-    allows only if all do; give it `required` and the `type` of each property."""
+    true, dates and other texts of a `format` by what they stand for, with the defaults of the tool's schema. A rule
+    that asks or denies applies if one reading fits, or a value is not what that schema says, one that allows only if
+    all fit; give it `required` and the `type` of each property."""
 
 
 class FlowRule(Options):

@@ -47,7 +47,8 @@ MAX_JSON: Final = 262_144
 """Longest text that is read as JSON, in one call that holds the interpreter for some 20 ms."""
 
 MAX_DEPTH: Final = 24
-"""Levels of an input, and steps from a schema to what it refers to, that are followed."""
+"""Levels of an input, and steps from a schema to what it refers to, that are followed. What is said of values deeper
+down is not known."""
 
 MAX_FILLED: Final = 1_000
 """Most defaults that are filled into one input."""
@@ -127,6 +128,8 @@ class _Readings:
 
     def _of(self, value: object, schema: object, depth: int) -> list[object]:
         self._values.spend()
+        if depth > MAX_DEPTH and schema not in (None, True, {}):
+            raise UnreadableError
         if depth > MAX_DEPTH:
             shapes: list[JsonObject] = [{}]
         elif (known := self._known.get(id(schema))) is not None:

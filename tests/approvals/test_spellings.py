@@ -320,6 +320,13 @@ async def test_what_may_be_the_same_value_is(form: str, wanted: object, value: s
     assert await action(entry, {"action": "deny", "input": condition(const=wanted)}, value=value) == does
 
 
+async def test_what_a_schema_says_too_deep_down_counts_against_the_call() -> None:
+    schema, value, about = {"type": "string", "format": "uuid"}, U.upper(), {"const": U}
+    for _ in range(30):
+        schema, value, about = {"items": schema}, [value], {"items": about}
+    assert await action(entry_for(**schema), {"action": "deny", "input": condition(**about)}, value=value) == "deny"
+
+
 @pytest.mark.parametrize("value", ["2027-01-01T01:30:00+02:00", "2026-12-31T23:30:00Z"])
 async def test_a_pattern_sees_the_text_and_its_plain_form(value: str) -> None:
     entry = entry_for(type="string", format="date-time")
