@@ -37,6 +37,7 @@ from codecall.meta_tools.base import (
     parse_arguments,
     tool_result_from_catalog,
 )
+from codecall.meta_tools.definitions import limit_definitions
 from codecall.meta_tools.descriptions import describe_describe
 from codecall.meta_tools.starlark.terms import add_call_forms
 from codecall.sandbox.agentscript.policy import is_meta_tool
@@ -235,9 +236,12 @@ class _DescribedEntry(NamedTuple):
 
 
 def _documents(described: list[_DescribedEntry], form: Format) -> JsonObject:
-    """`tools` of an answer, and `types` where their declarations share some."""
+    """`tools` of an answer, `types` where their declarations share some, and `warnings` where there is not room for
+    all."""
     if form == "json":
-        return {"tools": [_schemas(item) for item in described]}
+        documents = [_schemas(item) for item in described]
+        warnings = limit_definitions(documents)
+        return {"tools": documents, "warnings": warnings} if warnings else {"tools": documents}
     # Writes code: loaded when it is asked for.
     from codecall.catalog.typescript.declarations import declarations
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 from mcp_types import ToolAnnotations
 
 from codecall import tool_metadata
+from codecall.meta_tools.definitions import MAX_DEFINITION_BYTES
 
 
 async def test_all_of_a_tool(shop: Any) -> None:
@@ -103,3 +105,39 @@ async def test_near_names_are_looked_for_in_one_thread(shop: Any, monkeypatch: p
     assert len(answer["suggestions"]) == 50
     assert answer["suggestions"]["tol_7"][0] == "tool_7"
     assert threads == 1
+
+
+def add_large_tools(shop: Any) -> None:
+    """Six tools, four of which have much to say."""
+    for number in range(6):
+        text = "Write a large report. " + "\ud800é" * (40_000 if number % 3 else 10)
+        shop.server.tool(lambda size: size, name=f"report_{number}", description=text)
+
+
+async def test_an_answer_holds_as_much_as_there_is_room_for_and_names_the_rest(shop: Any) -> None:
+    add_large_tools(shop)
+    answer = await shop.ask("codecall:describe", toolNames=[f"report_{number}" for number in range(6)])
+    assert len(json.dumps(answer, ensure_ascii=False).encode()) < MAX_DEFINITION_BYTES * 1.01
+    whole = [tool["name"] for tool in answer["tools"] if "inputSchema" in tool]
+    assert whole == ["report_0", "report_1", "report_3"]
+    for tool in answer["tools"]:
+        assert tool["name"] in whole or (tool.keys() == {"name", "appId", "description"}), tool.keys()
+        assert tool["name"] in whole or tool["description"].endswith("…")
+    [warning] = answer["warnings"]
+    assert "'report_2', 'report_4', 'report_5'" in warning
+    (alone,) = (await shop.ask("codecall:describe", toolNames=["report_2"]))["tools"]
+    assert len(alone["description"]) > 80_000
+    assert "inputSchema" in alone
+
+
+async def test_so_does_one_of_a_search(shop: Any) -> None:
+    add_large_tools(shop)
+    answer = await shop.ask("codecall:search", query="large report", detail="full", topK=6, excludeToolNames=["x"])
+    assert len(json.dumps(answer, ensure_ascii=False).encode()) < MAX_DEFINITION_BYTES * 1.01
+    assert len(answer["tools"]) == 6
+    left_out = [tool for tool in answer["tools"] if "inputSchema" not in tool]
+    assert len(left_out) == 3
+    assert all(tool.keys() == {"name", "appId", "description", "score"} for tool in left_out)
+    first, second = answer["warnings"]
+    assert all(repr(tool["name"]) in first for tool in left_out)
+    assert "excludeToolNames" in second

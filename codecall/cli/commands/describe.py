@@ -46,6 +46,8 @@ async def describe(
             if number or result.get("types"):
                 output.text("")
             _print_tool(output, tool, is_asked=tool["name"] in ask_first)
+        for warning in result.get("warnings", ()):
+            output.note(warning)
         for name in result["notFound"]:
             near = result.get("suggestions", {}).get(name)
             suggestion = f"; did you mean {' or '.join(near)}?" if near else ""

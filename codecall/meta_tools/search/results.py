@@ -15,6 +15,7 @@ from codecall.catalog.suggestions import similar_names
 from codecall.catalog.typescript.comments import shorten
 from codecall.catalog.typescript.declarations import declarations
 from codecall.meta_tools.base import JsonObject
+from codecall.meta_tools.definitions import limit_definitions
 from codecall.meta_tools.search.arguments import Detail
 from codecall.meta_tools.search.selection import NEAREST, Match, UnmatchedQuery
 from codecall.wording import cut, join_names
@@ -41,7 +42,8 @@ PLURALS: dict[Kind, str] = {"tool": "tools", "resource": "resources", "template"
 def match_documents(
     matches: Sequence[Match], observed: ObservedSchemas, detail: Detail, several: bool, with_kind: bool
 ) -> JsonObject:
-    """`tools` of an answer, and `types` where their declarations share some.
+    """`tools` of an answer, `types` where their declarations share some, and `warnings` where there is not room for
+    all.
 
     Args:
         matches: what the answer shows.
@@ -55,7 +57,8 @@ def match_documents(
         _document(match, schema, detail, several, with_kind) for match, schema in zip(matches, seen, strict=True)
     ]
     if detail != "typescript":
-        return {"tools": documents}
+        warnings = limit_definitions(documents) if detail == "full" else []
+        return {"tools": documents, "warnings": warnings} if warnings else {"tools": documents}
     types, texts = declarations(
         [(match.entry, schema) for match, schema in zip(matches, seen, strict=True)], brief=True
     )

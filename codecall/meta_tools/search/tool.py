@@ -152,12 +152,14 @@ class SearchTool(MetaTool):
         observed = await self._load_entries(matches, context, view) if detail in {"full", "typescript"} else {}
         render = partial(match_documents, matches, observed, detail, several, kinds is not None)
         # Reads schemas, which may be large.
-        found = await anyio.to_thread.run_sync(render, limiter=search_threads()) if detail == "typescript" else render()
+        in_thread = detail in {"full", "typescript"}
+        found = await anyio.to_thread.run_sync(render, limiter=search_threads()) if in_thread else render()
         if self._own_name is not None:
             await add_call_forms(found["tools"], view)
         if parsed.group_by == "app":
             found = group_by_app(found)
-        return tool_result_from_catalog({**found, **request.body})
+        warnings = [*found.pop("warnings", ()), *request.body.pop("warnings", ())]
+        return tool_result_from_catalog({**found, **request.body, **({"warnings": warnings} if warnings else {})})
 
     @property
     def asks_client(self) -> bool:
