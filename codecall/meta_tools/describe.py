@@ -37,7 +37,6 @@ from codecall.meta_tools.base import (
     parse_arguments,
     tool_result_from_catalog,
 )
-from codecall.meta_tools.definitions import limit_definitions
 from codecall.meta_tools.descriptions import describe_describe
 from codecall.meta_tools.starlark.terms import add_call_forms
 from codecall.sandbox.agentscript.policy import is_meta_tool
@@ -239,6 +238,8 @@ def _documents(described: list[_DescribedEntry], form: Format) -> JsonObject:
     """`tools` of an answer, `types` where their declarations share some, and `warnings` where there is not room for
     all."""
     if form == "json":
+        from codecall.meta_tools.definitions import limit_definitions  # loaded when it is asked for
+
         documents = [_schemas(item) for item in described]
         warnings = limit_definitions(documents)
         return {"tools": documents, "warnings": warnings} if warnings else {"tools": documents}
