@@ -274,7 +274,9 @@ def _commented(header: JsonObject, *, starlark: bool) -> str:
     """A header as the comment at the top of a script."""
     import yaml
 
-    text = yaml.safe_dump(header, sort_keys=False, allow_unicode=True, width=100)
+    from codecall.jsonio.core_yaml import CoreDumper
+
+    text = yaml.dump(header, Dumper=CoreDumper, sort_keys=False, allow_unicode=True, width=100)
     mark = "#" if starlark else "//"
     lines = ["---", *text.splitlines(), "---"]
     return "".join(f"{mark} {line}".rstrip() + "\n" for line in lines)

@@ -54,10 +54,7 @@ def read_document(file: Path, *, discovered: bool = False) -> dict[str, object]:
         return {}
     if not isinstance(data, dict):
         raise OptionsError(f"{file}: a mapping is needed, {_describe_type(data)} is there")
-    mapping = cast("dict[object, object]", data)
-    if odd := [key for key in mapping if not isinstance(key, str)]:
-        raise OptionsError(f"{file}: keys must be texts; {_describe_type(odd[0])} is one")
-    return cast("dict[str, object]", mapping)
+    return cast("dict[str, object]", data)
 
 
 class Document(NamedTuple):
@@ -218,7 +215,9 @@ def _toml(file: Path, text: str) -> object:
 def _yaml(file: Path, text: str) -> list[Document]:
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    from codecall.jsonio.core_yaml import CoreLoader
+
+    class Loader(CoreLoader):
         """Takes no key twice."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:

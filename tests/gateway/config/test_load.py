@@ -418,6 +418,15 @@ def test_what_is_wrong_in_a_table_that_the_gateway_reads_names_file_and_table(
         assert hint in (failure.value.hint or "")
 
 
+def test_yaml_is_read_as_version_1_2_has_it(tmp_path: Path):
+    text = "servers: {no: {command: run, args: [on, 1:30, 2020-01-01], env: {GEO: NO}}}\naccess: {read_only: true}\n"
+    options = read_config(put(tmp_path / "c.yaml", text)).options
+    assert options.access.read_only
+    server = options.servers["no"]
+    assert isinstance(server, StdioServer)
+    assert (server.args, server.env) == (("on", "1:30", "2020-01-01"), {"GEO": "NO"})
+
+
 LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [" + f"*a{n - 1}," * 9 + "]\n" for n in range(1, 10))
 
 
@@ -455,7 +464,7 @@ LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [" + f"*a{n - 1}," * 9 + "]\n" 
         ("c.json", " " * (1 << 20) + "{}", "c.json: is larger than 1048576 bytes"),
         ("c.json", "{" + "/*" * 500_000, "c.json: not JSON"),
         ("c.json", "{" + '"\\' * 500_000, "c.json: not JSON"),
-        ("c.yaml", "1: 2\n", "c.yaml: keys must be texts"),
+        ("c.yaml", "1: 2\n", "c.yaml: 1: unknown option"),
         ("c.json", '{"mcpServers": ["SECRET"]}', "c.json: mcpServers: an object is needed"),
         ("c.json", '{"mcpServers": {"a": "SECRET"}}', "c.json: a: an object is needed"),
         ("c.json", '{"mcpServers": {"a": {"command": ["SECRET"]}}}', "c.json: a.command: "),
