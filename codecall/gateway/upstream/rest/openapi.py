@@ -30,9 +30,11 @@ from codecall.errors import OptionsError
 from codecall.gateway.config.options import OpenApiServer
 from codecall.gateway.upstream.addresses import is_allowed_target
 from codecall.gateway.upstream.rest.client import CALL_HEADERS, create_client
+from codecall.gateway.upstream.rest.components import drop_unreached
 from codecall.gateway.upstream.rest.schemas import PublishedSchemas, trim_schemas
-from codecall.gateway.upstream.rest.validity import check_validity
+from codecall.gateway.upstream.rest.validity import InvalidDocumentError, as_models
 from codecall.gateway.upstream.rest.work import MAX_DEPTH, TooMuchWorkError
+from codecall.jsonio.core_yaml import CoreLoader
 from codecall.jsonio.decode import read_json
 from codecall.jsonio.documents import is_harmless_yaml
 
@@ -231,7 +233,7 @@ def _parse(name: str, text: bytes) -> dict[str, Any]:
         try:
             decoded = text.decode("utf-8-sig")
             if is_harmless_yaml(decoded, depth=MAX_DEPTH):
-                value = yaml.load(decoded, Loader=_YamlLoader)  # noqa: S506 - a safe one
+                value = _read_yaml(decoded)
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
             value = None
     if not isinstance(value, dict) or not isinstance(cast("dict[str, object]", value).get("paths"), dict):
@@ -242,14 +244,20 @@ def _parse(name: str, text: bytes) -> dict[str, Any]:
     return cast("dict[str, Any]", value)
 
 
-class _YamlLoader(yaml.SafeLoader):
-    """Loads YAML as JSON has it: dates stay strings."""
+def _read_yaml(text: str) -> object:
+    """What a YAML document holds; the version of its API is a text as it is written, as `1.0` is."""
+    loader: Any = CoreLoader(text)
+    if (document := loader.get_single_node()) is None:
+        return None
+    version = _yaml_member(_yaml_member(document, "info"), "version")
+    if isinstance(version, yaml.ScalarNode) and not version.tag.endswith(":null"):
+        version.tag = "tag:yaml.org,2002:str"
+    return cast("object", loader.construct_document(document))
 
 
-_YamlLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+def _yaml_member(node: Any, name: str) -> Any:
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    return next((value for key, value in pairs if key.value == name), None)
 
 
 def _base_url(name: str, document: Mapping[str, Any], url: str | None) -> str:
@@ -319,9 +327,10 @@ def _build_server(
 
     try:
         trim_schemas(document)
-        check_validity(document)
+        drop_unreached(document)
+        models = as_models(document)
         provider = OpenAPIProvider(
-            document,
+            models,
             client,
             route_maps=[RouteMap(mcp_type=MCPType.TOOL)],
             mcp_component_fn=annotate,
@@ -331,12 +340,19 @@ def _build_server(
             f"servers.{name}.openapi: the document is too much: {failure}",
             hint="Save it without the paths that are not needed, and give the path of the file.",
         ) from None
+    except InvalidDocumentError as failure:
+        raise OptionsError(
+            f"servers.{name}.openapi: FastMCP cannot make tools of this document: {failure}",
+            hint="Have it checked by an OpenAPI validator.",
+        ) from None
     except Exception as failure:
         logger.debug("The OpenAPI document of %s cannot be used", name, exc_info=True)
         raise OptionsError(
             f"servers.{name}.openapi: FastMCP cannot make tools of this document ({type(failure).__name__})",
             hint="Have it checked by an OpenAPI validator.",
         ) from None
+    # FastMCP keeps it, and reads nothing of it once there are tools.
+    models.clear()
     info = cast("object", document.get("info"))
     version = cast("dict[str, object]", info).get("version") if isinstance(info, dict) else None
     server: FastMCP[Any] = FastMCP(

@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from codecall.gateway.upstream.interface import UNCHECKED_KEYWORD, unchecked_schema
+from codecall.gateway.upstream.listing import MAX_ITEMS
 from codecall.gateway.upstream.messages import shorten
 from codecall.gateway.upstream.rest.work import (
     Budget,
     Measure,
     References,
+    TooMuchWorkError,
     as_list,
     as_object,
     json_size,
@@ -46,7 +48,7 @@ def trim_schemas(document: dict[str, Any]) -> None:
     """Replace those schemas of a document's operations that are too much with all that they refer to.
 
     Raises:
-        TooMuchWorkError: FastMCP's work with the document would be.
+        TooMuchWorkError: FastMCP's work with the document would be, or there are more tools than a server may list.
     """
     budget = Budget()
     for _ in budget.walk(document):
@@ -54,9 +56,13 @@ def trim_schemas(document: dict[str, Any]) -> None:
     references = References(document, budget)
     inputs = _Trimmed(references, budget, MAX_INPUT_SCHEMA, MAX_INPUT_SCHEMAS, _outline, merges=True)
     results = _Trimmed(references, budget, MAX_RESULT_SCHEMA, MAX_RESULT_SCHEMAS, _kind)
+    count = 0
     for path in as_object(document.get("paths")).values():
         members = as_object(path)
         operations = [as_object(members[method]) for method in _METHODS if isinstance(members.get(method), dict)]
+        count += len(operations)
+        if count > MAX_ITEMS:
+            raise TooMuchWorkError(f"it has more than {MAX_ITEMS:,} operations")
         if operations:
             for parameter in as_list(members.get("parameters")):
                 inputs.use(parameter, len(operations))

@@ -376,6 +376,45 @@ async def test_yaml_dates_are_texts_and_nothing_is_executed(tmp_path: Path):
         await build_openapi_server("a", OpenApiServer(openapi=str(path)))
 
 
+YAML = """
+openapi: 3.0.3
+info: {title: Pages, version: 1.0}
+servers: [{url: 'https://a.test'}]
+paths:
+  /pages:
+    get:
+      operationId: list
+      parameters:
+        - {name: country, in: query, schema: {type: string, enum: [no, se, on, 1:30]}}
+        - {name: level, in: query, schema: {type: integer, default: 0777}}
+      responses:
+        200: {description: on, content: {application/json: {schema: {$ref: '#/components/schemas/Page'}}}}
+components:
+  schemas:
+    Page: {type: object, properties: {on: {type: boolean}, yes: {type: string}, 12: {type: string}}}
+"""
+
+
+async def test_yaml_is_read_as_version_1_2_has_it(api: Api, tmp_path: Path):
+    api.document = YAML.encode()
+    server = await build_openapi_server("a", OpenApiServer(openapi=f"{api.url}/docs/api.json"))
+    (tool,) = await server.list_tools()
+    assert server.version == "1.0"
+    parameters = tool.parameters["properties"]
+    assert (parameters["country"]["enum"], parameters["level"]["default"]) == (["no", "se", "on", "1:30"], 777)
+    assert tool.output_schema is not None
+    assert list(tool.output_schema["properties"]) == ["on", "yes", "12"]
+
+
+async def test_a_long_number_in_yaml_is_a_text(tmp_path: Path):
+    path = tmp_path / "api.yaml"
+    server = "servers: [{url: 'https://{a}.test', variables: {a: {default: %s}}}]\n"
+    for number in ("0x" + "f" * 100_000, "1:" + "59:" * 100_000 + "1", "1" * 100_000):
+        path.write_text(yaml.safe_dump(document()) + server % number)
+        with pytest.raises(OptionsError, match="a URL of more than 2,048 characters"):
+            await build_openapi_server("a", OpenApiServer(openapi=str(path)))
+
+
 LAUGHS = "a: &a [x]\nb: &b [" + "*a," * 600 + "]\nc: [" + "*b," * 600 + "]\npaths: {}\n"
 
 
