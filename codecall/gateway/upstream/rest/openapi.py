@@ -47,6 +47,10 @@ logger = logging.getLogger("codecall")
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Largest document."""
 
+MAX_BRACKETS: Final = 1_000_000
+"""Lists and objects of a document, used or not: GitHub's has 91,000. To decode so many holds the interpreter for half a
+second; 16 MiB of empty lists, which are 5,600,000, for three."""
+
 MAX_URL: Final = 2_048
 """Characters of the URL at which a document says that the API is."""
 
@@ -226,6 +230,8 @@ def _read_file(path: str) -> bytes:
 
 def _parse(name: str, text: bytes) -> dict[str, Any]:
     """Parse a document, JSON or YAML."""
+    if text.count(b"[") + text.count(b"{") > MAX_BRACKETS:
+        raise _too_much_error(name, f"it has more than {MAX_BRACKETS:,} lists and objects")
     value: object = None
     try:
         value = read_json(text)
@@ -302,6 +308,13 @@ def _base_url_error(name: str, reason: str) -> OptionsError:
     return OptionsError(f"servers.{name}.base_url: {reason}", hint="Set base_url to the API's URL.")
 
 
+def _too_much_error(name: str, reason: str) -> OptionsError:
+    return OptionsError(
+        f"servers.{name}.openapi: the document is too much: {reason}",
+        hint="Save it without the paths that are not needed, and give the path of the file.",
+    )
+
+
 def _build_server(
     name: str, document: dict[str, Any], base_url: str, options: OpenApiServer, public_but: str | None
 ) -> FastMCP[Any]:
@@ -336,10 +349,7 @@ def _build_server(
             mcp_component_fn=annotate,
         )
     except TooMuchWorkError as failure:
-        raise OptionsError(
-            f"servers.{name}.openapi: the document is too much: {failure}",
-            hint="Save it without the paths that are not needed, and give the path of the file.",
-        ) from None
+        raise _too_much_error(name, str(failure)) from None
     except InvalidDocumentError as failure:
         raise OptionsError(
             f"servers.{name}.openapi: FastMCP cannot make tools of this document: {failure}",

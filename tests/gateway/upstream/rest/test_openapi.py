@@ -426,6 +426,17 @@ async def test_what_is_no_document_is_refused(text: str, tmp_path: Path):
         await build_openapi_server("a", OpenApiServer(openapi=str(path)))
 
 
+async def test_a_document_with_very_many_lists_is_refused_before_it_is_decoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = tmp_path / "api.json"
+    monkeypatch.setattr(openapi, "MAX_BRACKETS", 1_000)
+    for more, message in (("[[]," * 600, "too much: it has more than 1,000 lists"), ("[[[", "no OpenAPI document")):
+        path.write_text(f'{{"paths": {{}}, "x-more": {more}')
+        with pytest.raises(OptionsError, match=message):
+            await build_openapi_server("a", OpenApiServer(openapi=str(path)))
+
+
 async def test_a_document_that_cannot_be_had_is_said_without_secrets(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
