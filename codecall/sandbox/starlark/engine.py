@@ -220,9 +220,10 @@ class StarlarkEngine:
         else:
             answer = self._with_guess(self._call("try_call", self._tool_name(name), positional, arguments), name)
         value = self._answered(answer)
-        if answer.ok and isinstance(tool := self._tool_name(name), str):
-            self._missed.add_answer(tool, value)
-        return Dict({"ok": answer.ok, ("value" if answer.ok else "error"): value}, self._module.mutability)
+        result = Dict({"ok": answer.ok, ("value" if answer.ok else "error"): value}, self._module.mutability)
+        if isinstance(tool := self._tool_name(name), str):
+            self._missed.add_answer(tool, value, result)
+        return result
 
     def _with_guess(self, answer: wire.Answer, name: Any) -> wire.Answer:
         """The answer to a call; where no tool has that name, its message says which may have been meant."""

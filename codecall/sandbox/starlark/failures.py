@@ -106,9 +106,13 @@ def keys_of(error: BaseException) -> str | None:
 
 def _of_failed_call(owner: Dict, key: object) -> str | None:
     """For the value of a call that `try_call` made in vain."""
-    if key != "value" or set(cast("Iterable[object]", owner)) != {"ok", "error"} or owner["ok"] is not False:
-        return None
-    error = cast("object", owner["error"])
+    is_failed = set(cast("Iterable[object]", owner)) == {"ok", "error"} and owner["ok"] is False
+    return failed_call(owner) if is_failed and key == "value" else None
+
+
+def failed_call(owner: Dict) -> str:
+    """What there is where `try_call` has called in vain."""
+    error = cast("object", owner.get("error"))
     code = key_text(error["code"]) if isinstance(error, Dict) and "code" in error else None
     return (
         f'The call failed{f" ({code})" if code else ""}, so there is no value: look at value["ok"] first; '
@@ -131,6 +135,8 @@ class KeysOfDict(NamedTuple):
     """The key that is the most similar."""
     only_list: str | None = None
     """The key of its only list."""
+    listed: str = ""
+    """The part of the text that lists the keys."""
 
 
 def keys_in(owner: Dict, key: object) -> KeysOfDict:
@@ -148,11 +154,8 @@ def keys_in(owner: Dict, key: object) -> KeysOfDict:
     )
     kind = "It is a dict, no list; its keys are" if isinstance(key, int) else "The keys are"
     meant = [str(named[name][0]) for name in (*near[:1], *lists[:1])]
-    return KeysOfDict(
-        f"{kind} {', '.join(named)}{more}.{guess}",
-        meant[0] if near else None,
-        meant[-1] if len(lists) == 1 else None,
-    )
+    listed = f"{kind} {', '.join(named)}{more}."
+    return KeysOfDict(f"{listed}{guess}", meant[0] if near else None, meant[-1] if len(lists) == 1 else None, listed)
 
 
 def key_text(key: object) -> str | None:

@@ -1,24 +1,30 @@
 """Keys that a script asks an answer for with `get`, and that no answer of the tool has: a warning where another key was
-meant, since the default then stands in place of what there is."""
+meant, since the default then stands in place of what there is, and where none of several items has the key.
+
+What counts as meant is decided as in JavaScript (`diagnosis.reads`), from what the script does with the value.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import Any, Final, NamedTuple, TypeGuard, cast
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from enum import Enum
+from itertools import chain, islice
+from typing import Any, Final, NamedTuple, cast
 
 from starlark.eval import builtins, methods
 from starlark.eval.collection_methods import d_get
 from starlark.eval.values import Dict, StarlarkList
-from starlark.syntax import ast
-from starlark.syntax.tokens import TokenKind
 
-from codecall.sandbox.agentscript.diagnosis.remedies import declares
+from codecall.sandbox.agentscript.diagnosis.flow.paths import Step
+from codecall.sandbox.agentscript.diagnosis.reads.declared import declares
+from codecall.sandbox.agentscript.diagnosis.reads.needs import FLAGS, OF_FEW
 from codecall.sandbox.agentscript.validator.names import AskHost
 from codecall.sandbox.starlark.evaluator_internals import calling_offset
-from codecall.sandbox.starlark.failures import MAX_KEY, key_text, keys_in
-from codecall.sandbox.starlark.read import StarlarkProgram, walk
+from codecall.sandbox.starlark.failures import MAX_KEY, KeysOfDict, failed_call, key_text, keys_in
+from codecall.sandbox.starlark.key_reads import KeyReads
+from codecall.sandbox.starlark.read import StarlarkProgram
 from codecall.sandbox.starlark.thread import TaskThread
 
 MAX_ANSWERS: Final = 16
@@ -29,14 +35,21 @@ MAX_MISSED: Final = 3
 
 _MAX_KEYS: Final = 200
 """Keys of one answer that are remembered."""
-_MAX_ITEMS: Final = 200
-"""Dicts in the lists of one answer in which keys are looked for."""
+_MAX_PLACES: Final = 200
+"""Dicts of one answer in which keys are looked for."""
+_MAX_LEVELS: Final = 2
+"""Keys that lead to such a dict, or to the list that it is in, less one."""
 _MAX_COMPARED: Final = 2_000
-"""Items of one list that are looked through for a key that one of them lacks."""
+"""Items that are looked through for a key that one of them lacks."""
 _MAX_FIELDS: Final = 50
 """Keys from which on a dict is a table to look things up in: what it lacks is no field."""
 _MAX_LOOKED_AT: Final = 100
 """Missing keys of one run that are looked at."""
+_MAX_HOLDERS: Final = 20_000
+"""Values in which one run looks for keys that stand deeper."""
+
+_OF_CALL: Final = frozenset({"ok", "value", "error"})
+"""The keys of what `try_call` gives."""
 
 
 class _Place(NamedTuple):
@@ -44,69 +57,81 @@ class _Place(NamedTuple):
 
     tool: str
     """The tool that gave the answer."""
-    path: str | None
-    """The key of the list that it is an item of, empty where the answer is that list; None: it is the answer."""
+    path: tuple[str, ...]
+    """The keys that lead to it from the answer, or to the list that it is an item of."""
     owner: Dict
-    siblings: StarlarkList | None
+    siblings: StarlarkList | None = None
     """The list."""
+    of_call: bool = False
+    """Whether it is what `try_call` gives, which has the answer in it."""
 
 
 class _Asked(NamedTuple):
-    """A key of the answers of a tool, or of the items of a list in them."""
+    """A key of dicts in the answers of a tool."""
 
     tool: str
-    path: str | None
+    path: tuple[str, ...]
+    of_items: bool
+    of_call: bool
     key: str
 
     @property
     def owner(self) -> str:
-        """What lacks the key, at the beginning of a warning."""
-        if self.path is None:
-            return f"The answer of {self.tool}"
-        key = key_text(self.path) if self.path else None
-        return f"An item of {'the list' if key is None else f'value[{key}]'} in the answer of {self.tool}"
+        """What lacks the key."""
+        if self.of_call:
+            return f"what try_call gives for {self.tool}"
+        names = [key_text(key) for key in self.path]
+        where = "" if None in names else "".join(f"[{name}]" for name in names)
+        if self.of_items:
+            return f"item of {f'value{where}' if where else 'the list'} in the answer of {self.tool}"
+        return f"value{where} in the answer of {self.tool}" if where else f"the answer of {self.tool}"
+
+
+class _Why(Enum):
+    """Why a key that is missing may have been meant to be there."""
+
+    NEAR = 1
+    """There is one with a similar name."""
+    DEEPER = 2
+    """It is a key of what stands under another key."""
+    LIST = 3
+    """A list was meant, and there is one."""
+    MAYBE_LIST = 4
+    """The same, if the script has a list in place of what is missing: `… or []`."""
+    CALL = 5
+    """The answer itself was meant, not what `try_call` gives."""
+    NOWHERE = 6
+    """None of several items has it."""
 
 
 class _Missed(NamedTuple):
     """One key that was asked for in vain."""
 
+    why: _Why
     offset: int | None
     """Where."""
     meant: str
-    """The key that may have been meant."""
+    """The key that may have been meant, or leads there; empty where none is known."""
     text: str
     """What a warning says of the keys there are."""
-    if_list: bool
-    """Whether that is meant only where the script has a list in place of what is missing: `… or []`."""
-
-
-def _starts_before_list(node: Any) -> Iterator[int]:
-    """Where the operands begin in whose place an expression has a list: of `a or b or []` those of `a` and `b`."""
-    if _is_or(node) and isinstance(node.rhs, ast.ListExpression):
-        left: ast.Expression = node.lhs
-        while _is_or(left):
-            yield left.rhs.start
-            left = left.lhs
-        yield left.start
-
-
-def _is_or(node: object) -> TypeGuard[ast.BinaryOperatorExpression]:
-    return isinstance(node, ast.BinaryOperatorExpression) and node.op is TokenKind.OR
 
 
 def _places(tool: str, answer: object) -> Iterator[_Place]:
-    """The dicts of an answer: itself, and the items of its lists."""
-    lists = [("", answer)]
-    if isinstance(answer, Dict):
-        yield _Place(tool, None, answer, None)
-        found = cast("Iterable[tuple[object, object]]", answer.items())  # pyright: ignore[reportUnknownMemberType]
-        lists = [(key, value) for key, value in islice(found, _MAX_KEYS) if isinstance(key, str)]
-    left = _MAX_ITEMS
-    for path, value in lists:
+    """The dicts of an answer: itself, those below it, and the items of its lists."""
+    left = _MAX_PLACES
+    pending: deque[tuple[tuple[str, ...], object]] = deque([((), answer)])
+    while pending and left > 0:
+        path, value = pending.popleft()
         if isinstance(value, StarlarkList):
             items = list(islice(cast("Iterable[object]", value), left))
             left -= len(items)
             yield from (_Place(tool, path, item, value) for item in items if isinstance(item, Dict))
+        elif isinstance(value, Dict):
+            left -= 1
+            yield _Place(tool, path, value)
+            if len(path) < _MAX_LEVELS:
+                found = cast("Iterable[tuple[object, object]]", value.items())  # pyright: ignore[reportUnknownMemberType]
+                pending.extend(((*path, key), below) for key, below in islice(found, _MAX_KEYS) if isinstance(key, str))
 
 
 class MissedKeys:
@@ -116,18 +141,24 @@ class MissedKeys:
         self._answers: dict[int, list[_Place]] = {}
         self._places: dict[int, _Place] = {}
         """By the identity of the dict."""
+        self._forgotten: set[str] = set()
+        """Tools of which not all answers are kept."""
         self._keys: dict[str, set[object]] = {}
         self._missed: dict[_Asked, _Missed] = {}
         self._looked_at: set[_Asked] = set()
+        self._holders_left = _MAX_HOLDERS
 
-    def add_answer(self, tool: str, answer: object) -> None:
-        """Add what a tool gave."""
-        places = list(_places(tool, answer))
+    def add_answer(self, tool: str, answer: object, wrapper: Dict | None = None) -> None:
+        """Add what a tool gave, and what `try_call` has put around it."""
+        places = list(_places(tool, answer)) if wrapper is None or wrapper["ok"] else []
+        if wrapper is not None:
+            places.append(_Place(tool, (), wrapper, of_call=True))
         if not places:
             return
         while len(self._answers) >= MAX_ANSWERS:
             for place in self._answers.pop(next(iter(self._answers))):
                 del self._places[id(place.owner)]
+                self._forgotten.add(place.tool)
         self._answers[id(places[0].owner)] = places
         self._places.update((id(place.owner), place) for place in places)
         if isinstance(answer, Dict):
@@ -136,33 +167,84 @@ class MissedKeys:
     def add_read(self, owner: Dict, key: object, default: object) -> None:
         """Add that a dict was asked for a key that it lacks."""
         place = self._places.get(id(owner))
-        if place is None or not isinstance(key, str) or not self._is_new(place, key):
+        if place is None or not isinstance(key, str):
             return
-        found = keys_in(owner, key)
-        if place.siblings is not None:
-            # Items differ: what another one has is a field that this one goes without.
-            siblings = islice(cast("Iterable[object]", place.siblings), _MAX_COMPARED)
-            if found.near is None or any(isinstance(item, Dict) and key in item for item in siblings):
-                return
-        wants_list = isinstance(default, StarlarkList) or key.casefold() in place.tool.casefold()
-        meant = found.near or (found.only_list if wants_list or default is None else None)
-        if meant is not None:
-            if_list = found.near is None and not wants_list
-            asked = _Asked(place.tool, place.path, key)
-            self._missed[asked] = _Missed(calling_offset(), meant, found.text, if_list)
+        asked = _Asked(place.tool, place.path, place.siblings is not None, place.of_call, key)
+        if self._is_new(place, asked) and (missed := self._why(place, asked, default)) is not None:
+            self._missed[asked] = missed
 
-    def _in_items(self, asked: _Asked) -> bool:
-        """Whether an item of that list has the key, in another answer of the tool."""
-        places = (place for place in self._places.values() if (place.tool, place.path) == (asked.tool, asked.path))
-        return any(asked.key in place.owner for place in places)
-
-    def _is_new(self, place: _Place, key: str) -> bool:
+    def _is_new(self, place: _Place, asked: _Asked) -> bool:
         """Whether a missing key is looked at, which takes a while: each once, and not in tables."""
-        if len(place.owner) > _MAX_FIELDS or len(key) > MAX_KEY or len(self._looked_at) >= _MAX_LOOKED_AT:
+        if len(place.owner) > _MAX_FIELDS or len(asked.key) > MAX_KEY or len(self._looked_at) >= _MAX_LOOKED_AT:
             return False
         before = len(self._looked_at)
-        self._looked_at.add(_Asked(place.tool, place.path, key))
+        self._looked_at.add(asked)
         return len(self._looked_at) > before
+
+    def _why(self, place: _Place, asked: _Asked, default: object) -> _Missed | None:
+        """Why the key may have been meant to be there; None where it may as well be missing."""
+        offset, key = calling_offset(), asked.key
+        if place.of_call:
+            return None if key in _OF_CALL else _Missed(_Why.CALL, offset, "value", _advice_of_call(place.owner, key))
+        found = keys_in(place.owner, key)
+        if place.siblings is not None:
+            return self._why_of_item(place.siblings, key, found, offset)
+        wants_list = isinstance(default, StarlarkList) or key.casefold() in place.tool.casefold()
+        if (missed := _of_near(found, offset)) is not None or not (default is None or wants_list):
+            return missed
+        kind = object if default is None else StarlarkList
+        if (missed := self._deeper([place.owner], key, found, offset, kind)) is not None or found.only_list is None:
+            return missed
+        return _Missed(_Why.LIST if wants_list else _Why.MAYBE_LIST, offset, found.only_list, found.text)
+
+    def _why_of_item(self, siblings: StarlarkList, key: str, found: KeysOfDict, offset: int | None) -> _Missed | None:
+        """The same for an item of a list. Items differ: what another one has is a field that this one goes without."""
+        first = islice(cast("Iterable[object]", siblings), _MAX_COMPARED)
+        items = [item for item in first if isinstance(item, Dict)]
+        if any(key in item for item in items):
+            return None
+        if (missed := _of_near(found, offset)) is not None or len(siblings) > _MAX_COMPARED:
+            return missed
+        if (missed := self._deeper(items, key, found, offset)) is not None or len(items) < 2 or FLAGS.search(key):
+            return missed
+        return _Missed(_Why.NOWHERE, offset, "", found.listed)
+
+    def _deeper(
+        self, owners: Sequence[Dict], key: str, found: KeysOfDict, offset: int | None, kind: type = object
+    ) -> _Missed | None:
+        """For a key that stands one or two levels deeper, always at the same place."""
+        level: list[tuple[tuple[str, ...], Dict]] = [((), owner) for owner in owners]
+        for _ in range(0 if FLAGS.search(key) else _MAX_LEVELS):
+            below: list[tuple[tuple[str, ...], Dict]] = []
+            for path, owner in level:
+                self._holders_left -= len(owner)
+                if self._holders_left < 0:
+                    return None
+                values = cast("Iterable[tuple[object, object]]", owner.items())  # pyright: ignore[reportUnknownMemberType]
+                below += [
+                    ((*path, name), value)
+                    for name, value in values
+                    if isinstance(name, str) and isinstance(value, Dict)
+                ]
+            having = {path for path, value in below if key in value and isinstance(value[key], kind)}
+            if having:
+                path = having.pop()
+                names = [key_text(name) for name in (*path, key)]
+                where = "" if having or None in names else "".join(f"[{name}]" for name in names)
+                text = f"{found.listed} Did you mean value{where}?"
+                return _Missed(_Why.DEEPER, offset, path[0], text) if where else None
+            level = below
+        return None
+
+    def _is_elsewhere(self, asked: _Asked) -> bool:
+        """Whether another answer of the tool has the key at that place, as far as they are looked through."""
+        if not asked.path and not asked.of_items and asked.key in self._keys.get(asked.tool, ()):
+            return True
+        places = [place for place in self._places.values() if _is_at(place, asked)]
+        lists = {id(place.siblings): place.siblings for place in places if place.siblings is not None}
+        items = islice(chain.from_iterable(cast("Iterable[Iterable[object]]", lists.values())), _MAX_COMPARED)
+        owners = items if asked.of_items else (place.owner for place in places)
+        return any(isinstance(owner, Dict) and asked.key in owner for owner in owners)
 
     def warnings(self, program: StarlarkProgram, ask: AskHost) -> list[str]:
         """The warnings about keys that no answer of their tool had, where the script does not name what was meant.
@@ -171,24 +253,63 @@ class MissedKeys:
             program: What ran.
             ask: Asks the host what a tool says of its answers.
         """
-        missed = {
-            asked: row
-            for asked, row in self._missed.items()
-            if not (asked.key in self._keys.get(asked.tool, ()) if asked.path is None else self._in_items(asked))
-        }
+        missed = {asked: row for asked, row in self._missed.items() if asked.of_call or not self._is_elsewhere(asked)}
         if not missed:
             return []
-        nodes = [node for node, _ in walk(program.file.statements)]
-        texts = {node.value for node in nodes if isinstance(node, ast.StringLiteral)}
-        lists = {start for node in nodes for start in _starts_before_list(node)}
-        return [
-            f"{asked.owner} has no key {json.dumps(asked.key)}"
-            f"{'' if row.offset is None else f', which line {program.lines.line(row.offset)} asks for'}. {row.text}"
+        reads = KeyReads(program)
+        found = (
+            (asked, row)
             for asked, row in missed.items()
-            if (row.offset in lists or not row.if_list)
-            and row.meant not in texts
-            and not declares(ask(asked.tool, "answers", ""), asked.key)
-        ][:MAX_MISSED]
+            if self._is_meant(asked, row, reads) and not _may_be(asked, ask)
+        )
+        return [_warning(asked, row, program) for asked, row in islice(found, MAX_MISSED)]
+
+    def _is_meant(self, asked: _Asked, row: _Missed, reads: KeyReads) -> bool:
+        """Whether the key was meant to be there, and the script has no other way to what was meant."""
+        match row.why:
+            case _Why.DEEPER:
+                other_way = reads.names(row.meant, asked.key, row.offset) or reads.is_asked_for(asked.key)
+                return asked.tool not in self._forgotten and not other_way
+            case _Why.NOWHERE:
+                is_rare = asked.tool in self._forgotten or OF_FEW.search(asked.key)
+                return not is_rare and reads.needs(asked.key, row.offset)
+            case _Why.MAYBE_LIST if row.offset not in reads.before_lists:
+                return False
+            case _:
+                return row.meant not in reads.texts
+
+
+def _is_at(place: _Place, asked: _Asked) -> bool:
+    return (place.tool, place.path, place.siblings is not None, place.of_call) == asked[:-1]
+
+
+def _may_be(asked: _Asked, ask: AskHost) -> bool:
+    """Whether the tool says that its answers may have the key."""
+    path = (*asked.path, Step.EACH) if asked.of_items else asked.path
+    return not asked.of_call and declares(ask(asked.tool, "answers", ""), path, asked.key)
+
+
+def _of_near(found: KeysOfDict, offset: int | None) -> _Missed | None:
+    return None if found.near is None else _Missed(_Why.NEAR, offset, found.near, found.text)
+
+
+def _advice_of_call(owner: Dict, key: str) -> str:
+    """What there is in place of a key that what `try_call` gives never has."""
+    if not owner.get("ok"):
+        return failed_call(owner)
+    answer, text = cast("object", owner.get("value")), key_text(key)
+    if text is None or not isinstance(answer, Dict) or key not in answer:
+        return 'Its keys are "ok" and "value": the answer is value["value"].'
+    return f'Its keys are "ok" and "value": write value["value"][{text}].'
+
+
+def _warning(asked: _Asked, row: _Missed, program: StarlarkProgram) -> str:
+    where = "" if row.offset is None else f", which line {program.lines.line(row.offset)} asks for"
+    if row.why is _Why.NOWHERE:
+        return f"No {asked.owner} has a key {json.dumps(asked.key)}{where}. {row.text}"
+    owner = f"An {asked.owner}" if asked.of_items else f"{asked.owner[0].upper()}{asked.owner[1:]}"
+    owner = asked.owner if owner.startswith("Value[") else owner
+    return f"{owner} has no key {json.dumps(asked.key)}{where}. {row.text}"
 
 
 def _get(owner: Dict, key: Any, default: Any = None, /) -> Any:

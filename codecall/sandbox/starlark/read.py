@@ -175,6 +175,18 @@ def _children(kind: type[object]) -> tuple[str, ...]:
     return tuple(name for name in _field_names(kind) if name not in skipped or (name == "value" and not literal))
 
 
+def inside(node: object) -> list[Any]:
+    """The nodes right below a node, in the order of the text."""
+    found: list[Any] = []
+    for name in _children(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, list):
+            found.extend(cast("list[object]", value))
+        elif value is not None and not isinstance(value, (str, int)):
+            found.append(value)
+    return found
+
+
 def walk(statements: Sequence[ast.Statement]) -> Iterator[tuple[Any, int]]:
     """Every node below `statements` with its depth, in the order of the text; no recursion, whatever the tree is."""
     stack: list[tuple[Any, int]] = [(node, 1) for node in reversed(statements)]
@@ -183,14 +195,7 @@ def walk(statements: Sequence[ast.Statement]) -> Iterator[tuple[Any, int]]:
         yield node, depth
         if depth > MAX_DEPTH:
             continue
-        inside: list[Any] = []
-        for name in _children(cast("type[object]", type(node))):
-            value = getattr(node, name)
-            if isinstance(value, list):
-                inside.extend(cast("list[object]", value))
-            elif value is not None and not isinstance(value, (str, int)):
-                inside.append(value)
-        stack.extend((child, depth + 1) for child in reversed(inside))
+        stack.extend((child, depth + 1) for child in reversed(inside(node)))
 
 
 def _too_deep(offset: int) -> Violation:

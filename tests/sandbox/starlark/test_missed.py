@@ -27,11 +27,20 @@ class Shop(Host):
             wards=lambda: [{"name": "a", "occupied": 3}, {"name": "b", "occupied": 4, "note": "x"}],
             beds=lambda page=1: {"beds": [{"bed_id": page} | ({"beds_id": 1} if page > 1 else {})], "page": page},
             many=lambda: [{"notes": 1}] * 300 + [{"note": 1}],
+            repos=lambda: {"edges": [{"node": {"stars": 2, "owner": {"login": "a"}}}, {"node": {"stars": 5}}]},
+            page=lambda: {"data": {"rows": [{"a": 1}, {"a": 2}], "meta": {"cursor": "x"}}, "ok": True},
+            one=lambda: [{"name": "a"}],
+            pairs=lambda: [{"a": {"x": 1}, "b": {"x": 2}}, {"a": {"x": 1}}],
+            typed=lambda: [{"name": "a"}, {"name": "b"}],
+            paged=lambda page=1: [{"id": page}, {"id": -page} | ({"email": "e"} if page == 1 else {})],
+            vast=lambda: [{"name": "a"}] * 3_000,
         )
 
     def ask(self, name: str, about: AskTopic = "tool", member: str = "") -> str | None:
         if about == "answers" and name == "user":
             return json.dumps({"outputSchema": {"properties": {"tag": {}, "items": {}}}})
+        if about == "answers" and name == "typed":
+            return json.dumps({"outputSchema": {"type": "array", "items": {"properties": {"email": {}}}}})
         return super().ask(name, about, member) if about != "answers" else None
 
 
@@ -71,6 +80,62 @@ class Shop(Host):
             'r = try_call("wards")\nreturn [x.get("nam") for x in r["value"]]',
             'An item of the list in the answer of wards has no key "nam"',
         ),
+        (
+            "w = wards()\nreturn [x.get('email') for x in w]",
+            'No item of the list in the answer of wards has a key "email", which line 2 asks for. The keys are "name", '
+            '"occupied".',
+        ),
+        ("return [x for x in wards() if x.get('kind') == 'b']", "No item of the list in the answer of wards has a key"),
+        ("return [x for x in wards() if x.get('active')]", "No item of the list in the answer of wards has a key"),
+        ("return sum([x.get('amount', 0) for x in wards()])", "No item of the list in the answer of wards has a key"),
+        (
+            "t = 0\nfor x in wards():\n    t += x.get('amount') or 0\nreturn t",
+            'No item of the list in the answer of wards has a key "amount", which line 3 asks for.',
+        ),
+        (
+            "out = {}\nfor x in wards():\n    kind = x.get('kind')\n    out[kind] = x\nreturn len(out)",
+            'No item of the list in the answer of wards has a key "kind", which line 3 asks for.',
+        ),
+        (
+            "return [x.get('b') for x in page()['data']['rows']]",
+            'No item of value["data"]["rows"] in the answer of page has a key "b", which line 1 asks for.',
+        ),
+        (
+            "return [e.get('stars', 0) for e in repos()['edges']]",
+            'An item of value["edges"] in the answer of repos has no key "stars", which line 1 asks for. The keys are '
+            '"node". Did you mean value["node"]["stars"]?',
+        ),
+        (
+            "return [e.get('login') for e in repos()['edges']]",
+            'An item of value["edges"] in the answer of repos has no key "login", which line 1 asks for. The keys are '
+            '"node". Did you mean value["node"]["owner"]["login"]?',
+        ),
+        (
+            'return len(page().get("rows", []))',
+            'The answer of page has no key "rows", which line 1 asks for. The keys are "data", "ok". '
+            'Did you mean value["data"]["rows"]?',
+        ),
+        (
+            'return page()["data"].get("cursor")',
+            'value["data"] in the answer of page has no key "cursor", which line 1 asks for. The keys are "rows", '
+            '"meta". Did you mean value["meta"]["cursor"]?',
+        ),
+        (
+            'r = try_call("page")\nreturn r.get("data", {})',
+            'What try_call gives for page has no key "data", which line 2 asks for. Its keys are "ok" and "value": '
+            'write value["value"]["data"].',
+        ),
+        (
+            'return try_call("orders_list").get("rows", [])',
+            'What try_call gives for orders_list has no key "rows", which line 1 asks for. Its keys are "ok" and '
+            '"value": the answer is value["value"].',
+        ),
+        ('return try_call("wards").get("items") or []', 'What try_call gives for wards has no key "items"'),
+        (
+            'return try_call("no").get("data")',
+            'What try_call gives for no has no key "data", which line 1 asks for. The call failed, so there is no '
+            'value: look at value["ok"] first; value["error"]["message"] says why.',
+        ),
     ],
 )
 def test_a_key_that_no_answer_has_is_named(script: str, warning: str) -> None:
@@ -102,6 +167,33 @@ def test_a_key_that_no_answer_has_is_named(script: str, warning: str) -> None:
         "return [x.get('note') for x in many()]",
         'return names().get("user-00001", "none")',
         f'return orders_list().get("{"k" * 5_000}", [])',
+        "return [x.get('email', 'none') for x in wards()]",
+        "return [x.get('email') or 'none' for x in wards()]",
+        "return [x for x in wards() if not x.get('hidden')]",
+        "return [x for x in wards() if x.get('status') == 'failed']",
+        "return [x['name'] for x in wards() if x.get('email') != None]",
+        "out = []\nfor x in wards():\n    if x.get('email'):\n        out.append(x.get('email'))\nreturn out",
+        "out = []\nfor x in wards():\n    mail = x.get('email')\n    if mail:\n        out.append(mail)\nreturn out",
+        "return [x.get('email') if 'email' in x else 'none' for x in wards()]",
+        "return [type(x.get('email')) for x in wards()]",
+        "return [x.get('email', 0) > 3 for x in wards()]",
+        "return sum([x.get('discount', 0) for x in wards()])",
+        "return [x.get('errors') for x in wards()]",
+        "return [x.get('email') for x in one()]",
+        "return [x.get('email') for x in typed()]",
+        "return [x.get('email') for n in (1, 2) for x in paged(page=n) if n == 2]",
+        "return [x.get('email') for n in range(1, 30) for x in paged(page=n) if n == 29]",
+        "return [x.get('email') for x in vast()]",
+        "def read(x, key):\n    return x.get(key)\nreturn [read(x, 'email') for x in wards()]",
+        "return [x.get('x', 0) for x in pairs()]",
+        "return [e.get('stars') or e['node']['stars'] for e in repos()['edges']]",
+        "return [e.get('stars') if e.get('stars') else 0 for e in repos()['edges']]",
+        'return page().get("cursor", "none")',
+        'r = try_call("page")\nreturn [r.get("ok"), r.get("error"), r.get("value")]',
+        'r = try_call("no")\nreturn [r.get("ok"), r.get("error"), r.get("value", {})]',
+        'r = try_call("page")\nreturn r.get("data") or r["value"]["data"]',
+        'r = try_call("page")\nreturn r["value"].get("ok")',
+        'return {"a": [{"b": 1}, {"b": 2}]}["a"][0].get("c")',
     ],
 )
 def test_a_key_that_may_be_missing_is_not_warned_of(script: str) -> None:
@@ -131,9 +223,21 @@ def test_only_so_many_missing_keys_are_looked_at(script: str, times: int, monkey
     assert len(looked_at) == times
 
 
+def test_what_a_script_has_made_of_an_answer_is_looked_up_all_the_same() -> None:
+    engine = Shop().run('r = try_call("no")\nr.pop("ok")\nr.pop("error")\nreturn r.get("rows")')
+    assert value(engine) is None
+
+
+def test_what_stands_deeper_is_looked_for_in_so_many_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(missed, "_MAX_HOLDERS", 3)
+    engine = Shop().run("return [e.get('login', 0) for e in repos()['edges']]")
+    assert engine.outcome is not None
+    assert engine.outcome.warnings == []
+
+
 def test_only_so_many_answers_and_items_are_kept() -> None:
     keys = missed.MissedKeys()
     for number in range(3 * missed.MAX_ANSWERS):
         keys.add_answer(f"tool{number}", from_json(json.dumps([{"a": 1}] * 1_000), Mutability()))
     assert len(keys._answers) == missed.MAX_ANSWERS
-    assert len(keys._places) == missed.MAX_ANSWERS * missed._MAX_ITEMS
+    assert len(keys._places) == missed.MAX_ANSWERS * missed._MAX_PLACES

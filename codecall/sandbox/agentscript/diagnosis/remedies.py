@@ -12,7 +12,7 @@ from codecall.sandbox.agentscript.diagnosis.calls import MAX_SHOWN, shorten
 from codecall.sandbox.agentscript.diagnosis.context import Observation, kind_of, member_text, shape_of
 from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED, Step
 from codecall.sandbox.agentscript.foreign_words import CONTENT_MEMBERS, LIST_MEMBERS, LIST_WRAPPERS, SUCCESS, WRAPPERS
-from codecall.sandbox.agentscript.policy import OBSERVED, PROTOTYPES
+from codecall.sandbox.agentscript.policy import PROTOTYPES
 from codecall.sandbox.agentscript.ruleset import closest_key
 
 MAX_KEYS: Final = 100
@@ -20,9 +20,6 @@ MAX_KEYS: Final = 100
 
 NOTHING_FOUND: Final = " Nothing was found:"
 """How advice begins about what `find` and its kin gave."""
-
-_DEFINITIONS: Final = frozenset({"$defs", "definitions"})
-"""Keywords of a schema under which the parts stand that others refer to."""
 
 _COUNTS: Final = frozenset({"total", "count", "size", "total_count", "totalCount"})
 """Members by which scripts ask how many items there are."""
@@ -275,49 +272,3 @@ def _has_lists(objects: Sequence[Mapping[str, object]]) -> bool:
 def is_missing(value: object) -> bool:
     """Whether a value is undefined or null."""
     return value is UNDEFINED or value is None
-
-
-def declares(described: str | None, name: str) -> bool:
-    """Whether a tool says that its answers may have a property of a name.
-
-    Args:
-        described: What `getTool` gives of it, and what was seen of its answers, as JSON text; None where there is no
-            such tool.
-        name: The name of the property.
-    """
-    if described is None:
-        return False
-    tool = cast("dict[str, object]", msgspec.json.decode(described))
-    return any(_schema_has(tool.get(key), name) for key in ("outputSchema", OBSERVED))
-
-
-def _schema_has(root: object, name: str) -> bool:
-    """Whether a schema has a property of that name anywhere."""
-    pending, referred = [root], set[object]()
-    while pending:
-        schema = pending.pop()
-        if isinstance(schema, list):
-            pending += cast("list[object]", schema)
-        if not isinstance(schema, dict):
-            continue
-        keywords = cast("dict[str, object]", schema)
-        properties = keywords.get("properties")
-        if isinstance(properties, dict):
-            if name in properties:
-                return True
-            pending += cast("dict[str, object]", properties).values()
-        reference = keywords.get("$ref")
-        if isinstance(reference, str) and reference not in referred:
-            referred.add(reference)
-            pending.append(_referred(root, reference))
-        pending += [value for key, value in keywords.items() if key not in {"properties", *_DEFINITIONS}]
-    return False
-
-
-def _referred(root: object, reference: str) -> object:
-    """What `#/$defs/Name` stands for; None where it is not there."""
-    _, _, path = reference.partition("#/")
-    where, _, key = path.partition("/")
-    definitions = cast("dict[str, object]", root).get(where) if isinstance(root, dict) else None
-    found = isinstance(definitions, dict) and where in _DEFINITIONS
-    return cast("dict[str, object]", definitions).get(key) if found else None

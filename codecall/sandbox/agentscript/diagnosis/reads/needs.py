@@ -29,7 +29,7 @@ _MANY: Final = 3
 """Items that all lack what a condition asks for: few may lack it because of what they are."""
 FLAGS: Final = re.compile(r"(?i)err|fail|warn|delet|archiv|hidden|disabl|unavail|cancel|is_?null|invalid|reject|reason")
 """Names of what is commonly there only where something is special: a condition that asks for one means that."""
-_OF_FEW: Final = re.compile(r"(?i)discount|refund|fee|tax|tip|bonus|extra|adjust|credit|penalt|overdue|shipping|rebate")
+OF_FEW: Final = re.compile(r"(?i)discount|refund|fee|tax|tip|bonus|extra|adjust|credit|penalt|overdue|shipping|rebate")
 """Names of amounts that only some items have, and often none."""
 
 
@@ -61,7 +61,7 @@ class Needs:
             return True
         if any(map(self._uses.is_guarded, spots)):
             return False
-        is_list = of_item and len(observation.values) > 1 and _OF_FEW.search(name) is None
+        is_list = of_item and len(observation.values) > 1 and OF_FEW.search(name) is None
         items = len(observation.values) if of_item else 0
         return any(
             self._is_needed_at(spot, name, items=items) or (is_list and self._is_mapped(spot, name)) for spot in spots
@@ -146,7 +146,7 @@ class Needs:
 
     def _is_summed(self, node: Node, name: str) -> bool:
         """Whether a property of items is all that is added up, 0 where it is missing: `sum + (item.total ?? 0)`."""
-        if _OF_FEW.search(name) or FLAGS.search(name):
+        if OF_FEW.search(name) or FLAGS.search(name):
             return False
         if node.type == "AssignmentPattern":
             return _is_zero(node.right) and any(map(self._is_added, self._uses.spots(node)))
