@@ -10,7 +10,8 @@ import inspect
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Final, ParamSpec, Self, TypeVar, cast, get_args
+from datetime import date, time
+from typing import Annotated, Any, Final, ParamSpec, Self, TypeAlias, TypeVar, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel, to_snake
@@ -20,18 +21,57 @@ from codecall.wording import nearest
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_Error: TypeAlias = Mapping[str, Any]
+"""What pydantic says of one value."""
 
-_WORDS: Final = {
-    "model_type": "a mapping is needed",
-    "model_attributes_type": "a mapping is needed",
-    "dict_type": "a mapping is needed",
-    "mapping_type": "a mapping is needed",
-    "too_short": "at least {min_length} is needed",
+_WANTED: Final = {
+    "string_type": "a text",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "dict_type": "a mapping",
+    "mapping_type": "a mapping",
+    "tuple_type": "a list",
 }
-"""Errors of pydantic in the words of options, by their type."""
+"""What is needed in place of a value of another type, by the error of pydantic."""
 
-_LISTS: Final = {"args": '["--local-timezone", "UTC"]', "composite_tools": '["tools"]'}
+_KINDS: Final[tuple[tuple[type, str], ...]] = (
+    (int, "a whole number"),
+    (float, "a decimal number"),
+    (str, "a text"),
+    (list, "a list"),
+    (tuple, "a list"),
+    (Mapping, "a mapping"),
+    (date, "a date"),
+    (time, "a time"),
+)
+"""What a value is in a message that does not show it."""
+
+_BRANCH: Final = re.compile(
+    r"(?:bool|int|float|str|dict|[A-Z]\w*)\Z|(?:literal|tuple|list|dict|is-instance|lax-or-strict|function-\w+)\["
+)
+"""What pydantic puts behind the name of an option that takes values of several types: one of these."""
+
+_LISTS: Final = {
+    "args": '["--local-timezone", "UTC"]',
+    "composite_tools": '["tools"]',
+    "paths": '["tools"]',
+    "allow": '["get_*", "search"]',
+    "deny": '["delete_*"]',
+    "destructive": '["delete_draft"]',
+}
 """Examples of options that are lists, by their name."""
+
+_SWITCHES: Final = frozenset({"starlark", "tool_files", "results", "extract", "observed_output"})
+"""Groups of options that are switched on and off as a whole, too."""
+
+_LIST: Final = '["one", "two"]'
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,30}(?:\.[0-9]{1,30})?")
 
 Millis = Annotated[int, Field(ge=1, le=86_400_000)]
 """Milliseconds, up to a day."""
@@ -66,7 +106,7 @@ class Options(BaseModel):
         try:
             return cls.model_validate(dict(values))
         except ValidationError as failure:
-            raise OptionsError(_explain(cls, failure, where, show_values)) from None
+            raise OptionsError(_explain(cls, failure, values, where, show_values)) from None
 
 
 class OptionProblems:
@@ -175,37 +215,115 @@ def _dotted(where: str, *parts: object) -> str:
     return ".".join([*([where] if where else []), *map(str, parts)])
 
 
-def _explain(model: type[Options], failure: ValidationError, where: str, show_values: bool) -> str:
+def _explain(
+    model: type[Options], failure: ValidationError, values: Mapping[str, object], where: str, show_values: bool
+) -> str:
     lines: list[str] = []
     listed: set[tuple[str, ...]] = set()
-    items = failure.errors(include_url=False)
-    for item in items:
-        # A list is short of the items that are wrong themselves, which says nothing new.
-        place = item["loc"]
-        if item["type"] == "too_short" and any(
-            len(other["loc"]) > len(place) and other["loc"][: len(place)] == place for other in items
-        ):
+    places: dict[tuple[int | str, ...], list[_Error]] = {}
+    for item in failure.errors(include_url=False):
+        places.setdefault(_place(item["loc"], values), []).append(item)
+    for place, items in places.items():
+        # Where something deeper is wrong, a list that is short of it says nothing new, nor do types that it might have.
+        if any(len(other) > len(place) and other[: len(place)] == place for other in places):
             continue
-        path = _dotted(where, *item["loc"])
-        if item["type"] == "extra_forbidden":
-            names = _model_at(model, item["loc"]).names()
-            near = nearest(to_snake(str(item["loc"][-1])), names)
-            suggestion = f" (did you mean {near[0]}?)" if near else ""
+        path, kind = _dotted(where, *place), items[0]["type"]
+        if kind == "extra_forbidden":
+            names = _model_at(model, place).names()
+            near = _holders(_model_at(model, place), to_snake(str(place[-1]))) or nearest(
+                to_snake(str(place[-1])), names
+            )
+            suggestion = f" (did you mean {' or '.join(near)}?)" if near else ""
             known = "" if names in listed else f"; known here: {', '.join(names)}"
             listed.add(names)
             lines.append(f"{path}: unknown option{known}{suggestion}")
-        elif item["type"] == "missing":
+        elif kind == "missing":
             lines.append(f"{path}: missing")
-        elif item["type"] == "tuple_type":
-            example = _LISTS.get(to_snake(str(item["loc"][-1])), '["one", "two"]')
-            lines.append(
-                f"{path}: a list is needed, such as {example}"
-                + (f" (got {item['input']!r:.80})" if show_values else "")
-            )
         else:
-            text = _WORDS.get(item["type"], item["msg"]).format_map(item.get("ctx", {})).removeprefix("Value error, ")
-            lines.append(f"{path}: {text}" + (f" (got {item['input']!r:.80})" if show_values else ""))
+            lines.append(f"{path}: {_explain_value(place, items, show_values=show_values)}")
     return "; ".join(lines)
+
+
+def _explain_value(place: Sequence[int | str], items: Sequence[_Error], *, show_values: bool) -> str:
+    """What is wrong with the value of one option: `items`, one for each type that it might have."""
+    value = cast("object", items[0]["input"])
+    got = f" (got {value!r:.80})" if show_values else ""
+    wanted = list(dict.fromkeys(filter(None, (_wanted(item) for item in items))))
+    if not wanted or (len(items) == 1 and items[0]["type"] == "literal_error"):
+        ctx = {"min_length": "", **items[0].get("ctx", {})}
+        short = items[0]["type"] == "too_short"
+        text = f"at least {ctx['min_length']} is needed" if short else items[0]["msg"].removeprefix("Value error, ")
+        return f"{text}{got}"
+    if wanted == ["a mapping"] and to_snake(str(place[-1])) in _SWITCHES:
+        wanted = ["true or false", "a mapping"]
+    # Of a text that is none of those which it may be, its type says nothing.
+    is_other = isinstance(value, str) and any(item["type"] == "literal_error" for item in items)
+    told = got or ("" if is_other else f", not {_kind(value)}")
+    example = f"such as {_LISTS.get(to_snake(str(place[-1])), _LIST)}"
+    if len(wanted) == 1:
+        needed = f"{wanted[0]} is needed{f', {example}' if wanted == ['a list'] else ''}"
+    else:
+        words = {"a list": f"a list {example}", "true or false": "true, false"}
+        several = [words.get(each, each) for each in wanted]
+        needed = f"{', '.join(several[:-1])} or {several[-1]} is needed"
+    return f"{needed}{told}{_spelling(value, wanted)}"
+
+
+def _kind(value: object) -> str:
+    """What a value is, for a message that does not show it."""
+    if value is None or isinstance(value, bool):
+        return {True: "true", False: "false", None: "null"}[value]
+    return next((name for types, name in _KINDS if isinstance(value, types)), "a value of another type")
+
+
+def _wanted(item: _Error) -> str | None:
+    """What an option needs in place of its value; None where the message of pydantic says it."""
+    if item["type"] == "literal_error":
+        return str(item.get("ctx", {}).get("expected", "")).replace("True", "true").replace("False", "false")
+    return _WANTED.get(item["type"])
+
+
+def _spelling(value: object, wanted: Sequence[str]) -> str:
+    """How a value is written as what is wanted."""
+    if isinstance(value, (int, float, date, time)):
+        return ": write it in quotes" if wanted == ["a text"] else ""
+    if not isinstance(value, str):
+        return ""
+    is_number = _NUMBER.fullmatch(value) is not None and any(each.endswith("number") for each in wanted)
+    is_plain = is_number or (value in {"true", "false"} and "true or false" in wanted)
+    return ": write it without quotes" if is_plain else ""
+
+
+def _place(location: Sequence[int | str], values: Mapping[str, object]) -> tuple[int | str, ...]:
+    """The names and numbers in the location of an error, without the types of a value that may have several."""
+    place: list[int | str] = []
+    value: Any = values
+    for part in location:
+        if isinstance(part, str) and _BRANCH.match(part) and part not in _mapping(value):
+            continue
+        place.append(part)
+        try:
+            value = value[part]
+        except (LookupError, TypeError):
+            value = None
+    return tuple(place)
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+
+
+def _holders(model: type[Options], name: str) -> list[str]:
+    """The options of groups within a model that have a name: `code_mode.step_limit`."""
+    single = [field for field, info in model.model_fields.items() if get_origin(info.annotation) is not tuple]
+    return [f"{field}.{name}" for field in single for group in _groups(model, field) if name in group.names()]
+
+
+def _groups(model: type[Options], field: str) -> list[type[Options]]:
+    """The group that an option is, or a list of, if it is one."""
+    annotation = model.model_fields[field].annotation
+    kinds = (annotation, *get_args(annotation))
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Options)]
 
 
 def _model_at(model: type[Options], path: Sequence[int | str]) -> type[Options]:
@@ -214,9 +332,7 @@ def _model_at(model: type[Options], path: Sequence[int | str]) -> type[Options]:
         for name, field in model.model_fields.items():
             if part not in (name, field.alias):
                 continue
-            for annotation in (field.annotation, *get_args(field.annotation)):
-                if isinstance(annotation, type) and issubclass(annotation, Options):
-                    model = annotation
+            model = (_groups(model, name) or [model])[-1]
     return model
 
 

@@ -30,6 +30,11 @@ def join_names(names: Collection[T], limit: int, show: Callable[[T], str] = str)
     return f"{', '.join(map(show, islice(names, limit)))}{more}"
 
 
+def plain_number(number: float) -> float:
+    """A number as a message shows it: a whole one without `.0`, which reads as if fractions were meant."""
+    return int(number) if isinstance(number, float) and number.is_integer() and abs(number) < 2**53 else number
+
+
 def nearest(
     word: str, candidates: Iterable[str], *, limit: int = 1, min_similarity: float = MIN_SIMILARITY
 ) -> list[str]:

@@ -199,7 +199,7 @@ def test_the_environment_names_the_preset(monkeypatch: pytest.MonkeyPatch):
     ("options", "message"),
     [
         ({"topk": 5}, "topk: unknown option; known here: vm, mode, app_ids, "),
-        ({"top_k": "5"}, "top_k: "),
+        ({"top_k": "5"}, "top_k: a whole number is needed (got '5'): write it without quotes"),
         ({"top_k": 0}, "top_k: "),
         ({"topK": 51}, "topK: "),
         ({"top_k": 5, "topK": 5}, "top_k: given twice"),
@@ -220,7 +220,8 @@ def test_the_environment_names_the_preset(monkeypatch: pytest.MonkeyPatch):
         ({"embedding": {"backend": "openvino"}}, "embedding.backend: "),
         ({"embedding": {"threads": 0}}, "embedding.threads: "),
         ({"embedding": {"model_name": ""}}, "embedding.model"),
-        ({"embedding": {"cache_dir": True}}, "embedding.cache"),
+        ({"embedding": {"cache_dir": True}}, "embedding.cache_dir: "),
+        ({"starlark": {"stepLimit": 3}}, "starlark.stepLimit: unknown option; known here: code_mode, optimizer, "),
         ({"embedding": {"download": "yes"}}, "embedding.download: "),
         ({"embedding": {"model": "x"}}, "embedding.model: unknown option; known here: strategy, similarity_threshold"),
         ({"sanitization": {"remove_paths": True}}, "sanitization.remove_paths: unknown option; known here: remove_"),
@@ -239,6 +240,11 @@ def test_the_environment_names_the_preset(monkeypatch: pytest.MonkeyPatch):
 )
 def test_a_wrong_option_is_refused_by_name(options: dict[str, object], message: str):
     assert refusal(**options).startswith(message)
+
+
+def test_an_option_of_a_group_is_sent_to_it():
+    assert refusal(starlark={"stepLimit": 3}).endswith("(did you mean code_mode.step_limit?)")
+    assert refusal(star_lark=True).endswith("(did you mean starlark?)")
 
 
 def test_all_wrong_options_are_named_at_once():

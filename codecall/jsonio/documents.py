@@ -207,7 +207,8 @@ def _toml(file: Path, text: str) -> object:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as failure:
         # Its messages name keys and single characters, and no values.
-        raise OptionsError(f"{file}: not TOML: {failure}") from None
+        hint = 'Texts stand in quotes: key = "text".' if str(failure).startswith("Invalid value") else None
+        raise OptionsError(f"{file}: not TOML: {failure}", hint=hint) from None
     except ValueError:
         raise OptionsError(f"{file}: not TOML: a number has too many digits") from None
 

@@ -17,6 +17,7 @@ from codecall.schema.validation import (
     add_overflow_note,
     make_problem,
 )
+from codecall.wording import plain_number
 
 RULES: Final[dict[str, str]] = {
     "missing": "a required parameter is left out that has no default, and there is no unknown one that it may be",
@@ -258,7 +259,7 @@ def _broken_bound(value: object, place: JsonObject) -> str | None:
     for keyword, words, breaks in _BOUNDS:
         bound = place.get(keyword)
         if _is_number(bound) and breaks(value, bound):
-            return f"Must be {words} {bound}"
+            return f"Must be {words} {plain_number(bound)}"
     return None
 
 
@@ -275,7 +276,7 @@ def _broken_count(value: list[object], place: JsonObject) -> str | None:
 
 
 def _counted(number: float, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return f"{plain_number(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def _is_number(value: object) -> TypeGuard[float]:

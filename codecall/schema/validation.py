@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 from codecall.schema.model import property_schemas, resolve
-from codecall.wording import nearest
+from codecall.wording import nearest, plain_number
 
 JsonObject = dict[str, object]
 
@@ -254,7 +254,8 @@ def _join_values(choices: Sequence[object], between: str) -> str:
 
 
 def _value(choice: object) -> str:
-    return repr(choice) if isinstance(choice, str) else json.dumps(choice, default=repr)
+    plain = plain_number(choice) if isinstance(choice, float) else choice
+    return repr(choice) if isinstance(choice, str) else json.dumps(plain, default=repr)
 
 
 def _has_type(value: object, kind: object) -> bool:

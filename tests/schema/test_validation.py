@@ -128,6 +128,21 @@ def test_what_may_be_right(given: dict[str, object]) -> None:
     assert find_violations(given, SCHEMA) == []
 
 
+def test_whole_numbers_of_a_schema_are_shown_as_such() -> None:
+    places = {"share": {"type": "number", "maximum": 50.0}, "name": {"type": "string", "maxLength": 2.0}}
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {**places, "level": {"type": "number", "enum": [1.0, 2.5]}},
+    }
+    said = violation_problems(find_violations({"share": 60, "name": "abc", "level": 3}, schema), schema)
+    assert [problem["message"] for problem in said] == [
+        "Must be at most 50",
+        "Must have at most 2 characters",
+        "Not one of the allowed values",
+    ]
+    assert said[2]["expected"] == "one of 1, 2.5"
+
+
 def test_an_unknown_parameter_may_be_the_missing_one() -> None:
     schema = {**SCHEMA, "additionalProperties": True}
     assert find_violations({"idd": 1}, schema) == []

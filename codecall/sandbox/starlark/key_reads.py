@@ -108,8 +108,9 @@ class KeyReads:
             return parent.body is node and isinstance(call, ast.CallExpression) and _is_named(call.fn, "sum")
         if isinstance(parent, ast.AssignmentStatement):
             return parent.op is TokenKind.PLUS
-        is_sum = isinstance(parent, ast.BinaryOperatorExpression) and parent.op is TokenKind.PLUS
-        return is_sum and parent.rhs is node and isinstance(parent.lhs, ast.Identifier)
+        if not isinstance(parent, ast.BinaryOperatorExpression):
+            return False
+        return parent.op is TokenKind.PLUS and parent.rhs is node and isinstance(parent.lhs, ast.Identifier)
 
 
 def _starts_before_list(node: Any) -> Iterator[int]:

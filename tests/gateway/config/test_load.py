@@ -348,7 +348,23 @@ def test_our_own_formats_say_the_same(tmp_path: Path):
         ("nam = 1", "c.toml: nam: unknown option; known here: name, "),
         ("nam = 1", "(did you mean name?)"),
         ("[servers.a]\ncommand='x'\nenvv={A='SECRET'}", "c.toml: servers.a.envv: unknown option"),
-        ("[servers.a]\ncommand='x'\nenv={A=1}", "c.toml: servers.a.env.A: Input should be a valid string"),
+        ("[servers.a]\ncommand='x'\nenv={A=1}", "env.A: a text is needed, not a whole number: write it in quotes"),
+        ("[servers.a]\ncommand='x'\nenv={A=true}", "env.A: a text is needed, not true: write it in quotes"),
+        ("[servers.a]\ncommand='x'\nenv={A=2026-11-22}", "env.A: a text is needed, not a date: write it in quotes"),
+        ("[servers.a]\ncommand='x'\nargs=['-p', 1.5]", "args.1: a text is needed, not a decimal number: write it in"),
+        ("[servers.a]\ncommand=['x']", "c.toml: servers.a.command: a text is needed, not a list"),
+        ("[servers.a]\ncommand='x'\nenabled='false'", "enabled: true or false is needed, not a text: write it without"),
+        ("[servers.a]\ncommand='x'\nidle_s='5m'", "c.toml: servers.a.idle_s: a number is needed, not a text"),
+        ("[serve]\nport='80'", "c.toml: serve.port: a whole number is needed, not a text: write it without quotes"),
+        ("[serve]\nport=80.5", "c.toml: serve.port: a whole number is needed, not a decimal number"),
+        ("port=80", "c.toml: port: unknown option; known here: name, "),
+        ("port=80", "(did you mean serve.port?)"),
+        ("[servers.a]\ncommand='x'\nread_only=true", "(did you mean access.read_only?)"),
+        (
+            "starlark='true'",
+            "c.toml: starlark: true, false or a mapping is needed, not a text: write it without quotes",
+        ),
+        ("cache_dir=true", "c.toml: cache_dir: a text or false is needed, not true"),
         ("[servers.a]\ncommand='x'\nenv='SECRET'", "c.toml: servers.a.env: "),
         ("[servers.a]\nurl='x'\nheaders=['SECRET']", "c.toml: servers.a.headers: "),
         ("[servers.a]\nurl='x'\nauth=['SECRET']", "c.toml: servers.a.auth: "),
@@ -383,6 +399,28 @@ def test_what_is_wrong_in_our_files_is_named_and_not_shown(tmp_path: Path, text:
     assert SECRET not in f"{failure.value!r} {failure.value.hint} {failure.value.__cause__!r}"
 
 
+@pytest.mark.parametrize("value", ["'SECRET'", "3", "{all=true}"])
+def test_an_option_of_several_types_is_explained_once(tmp_path: Path, value: str) -> None:
+    with pytest.raises(OptionsError) as failure:
+        read_config(put(tmp_path / "c.toml", f"[access]\ndestructive={value.replace('SECRET', SECRET)}"))
+    kind = {"3": ", not a whole number", "{all=true}": ", not a mapping"}.get(value, "")
+    needed = """true, false, 'ask' or a list such as ["delete_draft"] is needed"""
+    assert failure.value.message == f"{tmp_path}/c.toml: access.destructive: {needed}{kind}"
+
+
+def test_what_is_wrong_in_one_of_several_types_is_said_of_that(tmp_path: Path) -> None:
+    with pytest.raises(OptionsError) as failure:
+        read_config(put(tmp_path / "c.toml", "[access]\ndestructive=['a', 3]"))
+    place = f"{tmp_path}/c.toml: access.destructive.1"
+    assert failure.value.message == f"{place}: a text is needed, not a whole number: write it in quotes"
+
+
+def test_a_text_without_quotes_is_told_of_them(tmp_path: Path) -> None:
+    with pytest.raises(OptionsError) as failure:
+        read_config(put(tmp_path / "c.toml", "name = shop"))
+    assert failure.value.hint == 'Texts stand in quotes: key = "text".'
+
+
 def test_an_option_of_the_plugin_at_the_top_of_our_file_is_sent_to_its_table(tmp_path: Path):
     with pytest.raises(OptionsError) as failure:
         read_config(put(tmp_path / "c.toml", "approvals='writes'"))
@@ -397,7 +435,7 @@ def test_an_option_of_the_plugin_at_the_top_of_our_file_is_sent_to_its_table(tmp
             "c.toml: [rate_limits] rules: missing; per_minute: unknown option",
             "rate_limits = {",
         ),
-        ("[codecall]\ntop_k='many'", "c.toml: [codecall] top_k: Input should be a valid integer (got 'many')", ""),
+        ("[codecall]\ntop_k='many'", "c.toml: [codecall] top_k: a whole number is needed (got 'many')", ""),
         ("[codecall]\npreset='secure'", "c.toml: [codecall] preset: set it as", ""),
         ("[codecall]\nrate_limits={per_minute=3}", "c.toml: [codecall] rate_limits: ", "at its top: [rate_limits]"),
         (
@@ -696,7 +734,7 @@ def test_all_that_is_wrong_in_our_file_is_told_at_once(tmp_path: Path) -> None:
     said = refused.value.message
     places = ("servers.a: ", "servers.b.args: ", "expose.mode: ")
     assert [said.count(f"{file}: {place}") for place in places] == [1, 1, 1]
-    assert "serve.port: Input should be a valid integer" in said
+    assert "serve.port: a whole number is needed, not a text" in said
     assert "access.bogus: unknown option" in said
 
 
