@@ -44,9 +44,12 @@ def log(cli: CommandLine, server: str) -> str:
     return path.read_text() if path.exists() else ""
 
 
+ASKED = "shop: 1 asked, as it says that it may destroy something; --all shows them\n"
+
+
 def test_tools_are_lines_and_what_is_cached_starts_nothing(shop: CommandLine):
     result = shop("tools")
-    assert (result.code, result.err) == (exits.OK, "")
+    assert (result.code, result.err) == (exits.OK, ASKED)
     assert [row[0] for row in result.rows] == ["shop_list_orders", "shop_cancel_order", "mail_send"]
     assert result.rows[0][2] == "Do list orders."
     assert int(result.rows[0][1]) > 10
@@ -76,6 +79,16 @@ def test_tools_as_json_and_as_a_tree(shop: CommandLine):
     tree = shop("tools", terminal=True).out
     for text in ("2 servers, 3 tools", "list_orders", "1 hidden; --all shows them", "shop 1.5"):
         assert text in tree
+
+
+def test_a_pipe_is_told_of_the_tools_that_it_is_not_given(shop: CommandLine):
+    config = shop.folder / "codecall.toml"
+    config.write_text(f"{config.read_text()}\n[servers.shop.access]\ndeny = ['*_order*']\n")
+    assert shop("trust").code == exits.OK
+    result = shop("tools")
+    assert not any(row[0].startswith("shop_") for row in result.rows)
+    assert result.err == ASKED.replace("shop: ", "shop: 2 hidden, as it is in access.deny, ")
+    assert shop("tools", "--all").err == shop("tools", "--json").err == ""
 
 
 def test_a_server_that_is_down_hides_no_other_and_no_secret_shows(shop: CommandLine):
@@ -131,7 +144,7 @@ approvals = [{{ tools = ["mail_sned"], action = "ask" }}]
 """)
     assert shop("trust").code == exits.OK
     wrong = "approvals.tools: 'mail_sned' matches no tool of any server; did you mean 'mail_send'?"
-    assert shop("tools").err == f"warning: {wrong}\n"
+    assert shop("tools").err == f"warning: {wrong}\n{ASKED}"
     checks = shop("doctor", "--json").json["checks"]
     assert [(check["verdict"], check["said"]) for check in checks if check["name"] == "rules"] == [("warn", wrong)]
 
@@ -142,8 +155,11 @@ def test_access_rules_for_all_servers_are_judged_by_all_of_them(shop: CommandLin
     assert shop("trust").code == exits.OK
     result = shop("tools")
     assert [row[0] for row in result.rows] == ["shop_cancel_order"]
-    assert result.err == "warning: access.deny: 'mail_sent' matches no tool of any server; did you mean 'mail_send'?\n"
-    assert shop("tools", "shop").err == ""
+    warning = "warning: access.deny: 'mail_sent' matches no tool of any server; did you mean 'mail_send'?\n"
+    assert result.err.startswith(warning)
+    hidden = ASKED.replace("shop: ", "shop: 1 hidden, as it is in access.deny, ")
+    assert result.err.removeprefix(warning) == f"{hidden}mail: 1 hidden, as it is in access.deny; --all shows them\n"
+    assert shop("tools", "shop").err == hidden
 
 
 def test_wrong_names_of_servers(shop: CommandLine):
@@ -325,7 +341,7 @@ def test_a_script_starts_only_the_servers_whose_tools_it_names(hanging: CommandL
 )
 def test_a_command_starts_only_the_servers_that_it_names(hanging: CommandLine, words: list[str]):
     result = hanging(*words)
-    assert (result.code, result.err) == (exits.OK, ""), result
+    assert (result.code, result.err) == (exits.OK, ASKED if words[0] == "tools" else ""), result
     assert not was_started(hanging)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
+
+_MAX_REASONS: Final = 3
+"""Reasons for hiding tools that are named for one server."""
 
 _GUIDES: Final = 8
 """Cells before the name of a tool in the tree."""
@@ -55,6 +59,8 @@ async def tools(
     else:
         for server in servers:
             _print_rows(output, server, all_)
+            if not all_:
+                _note_hidden(output, server)
     for server in servers:
         if server.failure is not None and not as_json:
             output.failure(server.failure)
@@ -90,6 +96,18 @@ def _print_rows(output: Output, server: ServerInventory, with_hidden: bool) -> N
         for item in server.hidden:
             if item.kind == "tool":
                 output.row([f"{server.name}_{item.name}", _verb(item), item.reason])
+
+
+def _note_hidden(output: Output, server: ServerInventory) -> None:
+    """Say on stderr how many tools a pipe is not given, and why."""
+    from codecall.wording import join_names
+
+    reasons = Counter(
+        f"{_verb(item)}, as {item.reason.partition(';')[0]}" for item in server.hidden if item.kind == "tool"
+    )
+    if reasons:
+        counts = [f"{count} {reason}" for reason, count in reasons.most_common()]
+        output.note(f"{server.name}: {join_names(counts, _MAX_REASONS)}; --all shows them", "")
 
 
 def first_line(text: str | None) -> str:
