@@ -150,8 +150,8 @@ HOUSE = {
         f"{MCP} anyio docket fastmcp_tasks msgspec pydantic uncalled_for",
     ),
     "composite": Row(
-        f"{SHARED} {ENCLAVE} approvals.elicitation approvals.gate audit calls catalog meta_tools "
-        "resume sandbox.languages server telemetry",
+        f"{SHARED} {ENCLAVE} {STARLARK} approvals.elicitation approvals.gate audit calls catalog meta_tools "
+        "resume server telemetry",
         f"{MCP} anyio gotpl jsonschema msgspec pydantic referencing",
     ),
     "plugin": Row(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 from codecall.composite.definition import MAX_DELAY_FACTOR
@@ -18,6 +20,9 @@ from codecall.errors import (
     ToolCallError,
     ToolNotFoundError,
 )
+from codecall.errors.hints import DEFAULT_HINTS, MAX_HINT
+from codecall.sandbox.starlark import policy as starlark
+from codecall.wording import cut
 
 
 class WorkflowError(CodeCallError):
@@ -34,6 +39,42 @@ class TemplateError(WorkflowError):
     """A template of a composite tool failed, or took more than it may."""
 
     code = "TEMPLATE_ERROR"
+
+
+_CALL_FAILED: Final = "A call that this tool makes failed: change the arguments that it is made of, if they were wrong."
+_MISSING: Final = "This tool calls what is not there, or not for you: use another one, or tell its operator."
+_ASK_LESS: Final = "Ask this tool for less, where its arguments say how much; the limit is its operator's."
+_SCRIPT_FAILED: Final = "The script of this tool failed, and its operator alone can change it; other arguments may do."
+
+CALLER_HINTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "TOOL_EXECUTION_ERROR": _CALL_FAILED,
+        "EXTRACTION_FAILED": _CALL_FAILED,
+        "INVALID_INPUT": "A call that this tool makes is wrong: change the arguments that it is made of, if they were.",
+        **dict.fromkeys(("TOOL_NOT_FOUND", "RESOURCE_NOT_FOUND", "PROMPT_NOT_FOUND", "ACCESS_DENIED"), _MISSING),
+        **dict.fromkeys(("TIMEOUT", "WORKER_TIMEOUT", "WORKER_MEMORY_EXCEEDED", "MESSAGE_TOO_LARGE"), _ASK_LESS),
+        **dict.fromkeys(("ITERATION_LIMIT", "STEP_LIMIT", "TOOL_CALL_LIMIT", "OUTPUT_LIMIT"), _ASK_LESS),
+        **dict.fromkeys(("SYNTAX_ERROR", "VALIDATION_ERROR", "EXECUTION_ERROR", "STACK_OVERFLOW"), _SCRIPT_FAILED),
+        **dict.fromkeys(("DEADLOCK", "TOO_MANY_PENDING_CALLS", "MESSAGE_FLOOD", "MESSAGE_INVALID"), _SCRIPT_FAILED),
+    }
+)
+"""What the caller of a composite tool does, who cannot change what it runs, by the code of a failure."""
+
+_FOR_AUTHORS: Final = tuple({*DEFAULT_HINTS.values(), *starlark.DEFAULT_HINTS.values()})
+"""Hints that say nothing but what the author of any script does."""
+
+
+def caller_hint(error: CodeCallError) -> str:
+    """The hint of a script's failure for the caller of the tool that it is; what only its operator can do is said to be
+    for them."""
+    code = error.code if error.source != "tool" or error.code in DEFAULT_HINTS else "TOOL_EXECUTION_ERROR"
+    hint = error.hint or ""
+    told = CALLER_HINTS.get(code)
+    if isinstance(error, WorkflowError) or told is None:
+        return hint.replace("Send the script again", "Call the tool again")
+    author = next(filter(hint.startswith, _FOR_AUTHORS), "")
+    rest = hint.removeprefix(author).strip()
+    return cut(" ".join(filter(None, (told, "" if author or not rest else "For its operator:", rest))), MAX_HINT)
 
 
 _NOT_RETRIED: Final = (

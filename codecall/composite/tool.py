@@ -30,6 +30,7 @@ from codecall.composite.arguments import find_problems, with_defaults
 from codecall.composite.calls import WorkflowCalls
 from codecall.composite.definition import Definition, ElicitationStep, JsonObject, Workflow
 from codecall.composite.elicitation import StepQuestions
+from codecall.composite.failures import CALLER_HINTS
 from codecall.composite.outputs import output_schema
 from codecall.composite.run import LARGE_CHARS, WorkflowRun
 from codecall.envelopes import ExecutionResult, LargeResult, Stats
@@ -54,11 +55,6 @@ _RESUME_SCHEMA: Final[JsonObject] = {
     "maxLength": 200,
     "description": "runId of a run of this tool that failed: calls it completed are not made again",
 }
-
-_HINTS: Final = {
-    "TOOL_EXECUTION_ERROR": "The call of a step failed: change the arguments that it is made of, if they were wrong."
-}
-"""Default hints where no script makes the calls; of the other codes those of scripts hold."""
 
 
 class CompositeTool(Tool):
@@ -246,7 +242,7 @@ class _Run:
         except CodeCallError as failure:
             error = failure
         if error is not None:
-            add_default_hint(error, hints=_HINTS)
+            add_default_hint(error, hints=CALLER_HINTS)
             secrets = secrets_not_in(self._params)
             await ThreadedCleaner().clean_error(error, self._runtime.options.sanitization, secrets)
         return ExecutionResult(

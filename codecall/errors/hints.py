@@ -138,6 +138,9 @@ DEFAULT_HINTS: Final[Mapping[str, str]] = MappingProxyType(
 )
 """The default hint of each code. Codes that tools define get the hint of TOOL_EXECUTION_ERROR."""
 
+_OF_SCRIPTS: Final = frozenset({"SYNTAX_ERROR", "VALIDATION_ERROR", "EXECUTION_ERROR", "TIMEOUT", "OUTPUT_LIMIT"})
+"""Codes whose hint is about the script that failed: from a tool, it is one that the caller has not written."""
+
 
 def add_default_hint(error: CodeCallError, calls: str = "", hints: Mapping[str, str] = MappingProxyType({})) -> None:
     """Sets a default hint if `error` has none, appends the summary of the script's `calls`, and cuts it to `MAX_HINT`.
@@ -145,6 +148,8 @@ def add_default_hint(error: CodeCallError, calls: str = "", hints: Mapping[str, 
     Without `calls`, a second call changes nothing. `hints` go before `DEFAULT_HINTS`.
     """
     known = {**DEFAULT_HINTS, **hints}
-    hint = error.hint or known.get(error.code) or (known["TOOL_EXECUTION_ERROR"] if error.source == "tool" else "")
+    of_tool = error.source == "tool"
+    default = None if of_tool and error.code in _OF_SCRIPTS else known.get(error.code)
+    hint = error.hint or default or (known["TOOL_EXECUTION_ERROR"] if of_tool else "")
     room = MAX_HINT - len(calls) - 1 if calls else MAX_HINT
     error.hint = " ".join(filter(None, (cut(hint, room), calls))) or None

@@ -206,7 +206,7 @@ async def test_a_step_that_fails_ends_the_run_and_cancels_the_others():
     body = about(result)
     assert (body["code"], body["message"], body["step"]) == ("TOOL_EXECUTION_ERROR", "no such row", "b")
     assert body["steps"] == {"a": "cancelled", "b": "failed", "c": "not_run"}
-    assert body["hint"].startswith("The call of a step failed: ")  # without a word about scripts
+    assert body["hint"].startswith("A call that this tool makes failed: ")  # without a word about scripts
 
 
 @pytest.mark.parametrize("where", ["step", "workflow"])

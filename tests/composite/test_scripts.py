@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from fastmcp import Client, FastMCP
+from fastmcp.exceptions import ToolError
 
 from codecall import CodeCallPlugin, CompositeTools
 from codecall.composite.definition import ScriptDefinition
@@ -69,6 +70,8 @@ async def served(*sources: Path, **options: Any) -> AsyncGenerator[Client[Any]]:
 
     @server.tool
     def drop(item: str) -> str:
+        if item == "none":
+            raise ToolError("there is none")
         return item
 
     CodeCallPlugin.init(composite_tools=list(sources), **options).install(server)
@@ -186,6 +189,49 @@ async def test_a_script_that_fails_says_where(tmp_path: Path):
     body = result.structured_content or {}
     assert body["location"]["line"] == len(commented(HEADER, "block").splitlines()) + 1
     assert "no stock" in body["message"]
+
+
+MAKES_CALL = "A call that this tool makes failed: change the arguments that it is made of, if they were wrong."
+NOT_THEIRS = "The script of this tool failed, and its operator alone can change it; other arguments may do."
+
+
+@pytest.mark.parametrize(
+    ("file", "script", "hint"),
+    [
+        (
+            "t.js",
+            "const u = await units({ item: 'a' }); return u.rows.map((x) => x);",
+            f"{NOT_THEIRS} For its operator: ",
+        ),
+        ("t.js", "throw new Error('no stock');", f"{NOT_THEIRS} For its operator: The script threw this itself, "),
+        ("t.js", "return await drop({ item: 'none' });", MAKES_CALL),
+        (
+            "t.js",
+            "const t = 'unit'; return await callTool(t, {});",
+            "This tool calls what is not there, or not for you: ",
+        ),
+        ("t.js", "const i = { x: 1 }; return await units(i);", "A call that this tool makes is wrong: change the "),
+        ("t.js", "let n = 0; for (let i = 0; i < 1e9; i++) n += i; return n;", "Ask this tool for less, where its "),
+        ("t.star", "return drop(item='none')", MAKES_CALL),
+        ("t.star", "return units(item='a')['rows']", NOT_THEIRS),
+    ],
+)
+async def test_the_hint_of_a_failure_is_for_its_caller(tmp_path: Path, file: str, script: str, hint: str):
+    if file.endswith("star"):
+        pytest.importorskip("starlark")
+    path = write(tmp_path, file, script, "#" if file.endswith("star") else "block", "name: t\ndescription: T\n")
+    async with served(path, starlark={"code_mode": {"enabled": False}} if file.endswith("star") else None) as client:
+        failed = await client.call_tool("t", {}, raise_on_error=False)
+        assert failed.structured_content is not None
+        told = failed.structured_content["hint"]
+        run = await client.call_tool("codecall:execute", {"script": "return await t({});"}, raise_on_error=False)
+        assert run.structured_content is not None
+        outer = run.structured_content["error"]["hint"]
+    assert told.startswith(hint)
+    assert not any(
+        words in told.partition(" For its operator:")[0] for words in ("try {", "Mend", "getTool", "codecall:")
+    )
+    assert not any(words in outer for words in ("Mend", "Do less", "Return less"))
 
 
 @pytest.mark.parametrize(

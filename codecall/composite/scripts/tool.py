@@ -16,7 +16,7 @@ from codecall.calls.broker import Broker
 from codecall.catalog.view import CatalogView
 from codecall.composite.arguments import find_problems
 from codecall.composite.definition import JsonObject, ScriptDefinition
-from codecall.composite.failures import WorkflowError
+from codecall.composite.failures import WorkflowError, caller_hint
 from codecall.composite.tool import CompositeTool, answer_of
 from codecall.envelopes import ExecutionResult
 from codecall.errors import OptionsError
@@ -75,7 +75,8 @@ class ScriptFileTool(CompositeTool):
 
         result, blocks = await run_observed(runtime, context, view, request, start, broker_class=broker_class)
         about: JsonObject = {"logs": list(result.logs)} if result.logs else {}
-        return answer_of(result, blocks, about, {}, declares_output=definition.output is not None)
+        failed = {} if result.error is None else {"hint": caller_hint(result.error)}
+        return answer_of(result, blocks, about, failed, declares_output=definition.output is not None)
 
     async def _as_starlark(self, request: ExecuteRequest, view: CatalogView, runtime: Runtime) -> ExecuteRequest:
         """The request with what a Starlark script is told: its arguments are variables, None where they are left out.
