@@ -17,6 +17,7 @@ from codecall.presets import PRESET_NAMES
 from codecall.redaction.masking import unnumbered
 from codecall.testing.recording.brokers import NOT_RECORDED, RecordingBroker
 from codecall.testing.recording.cassette import RecordedCall, Replay, format_recording
+from codecall.traces.model import INVOKE
 
 if TYPE_CHECKING:
     from codecall.envelopes import ExecutionResult
@@ -88,6 +89,9 @@ async def promote_run(
 
 
 def _script_of(trace: Trace) -> str:
+    if trace.tool == INVOKE:
+        hint = "Make the call in a script, with codecall:execute, and promote that run: its answer has the runId."
+        raise _not_replayable(trace, "it is a call of codecall:invoke, which has no script", hint)
     if trace.language == "workflow":
         hint = "Its definition is the tool: copy that, and change it."
         raise _not_replayable(trace, "it is a run of a composite tool already", hint)

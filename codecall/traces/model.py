@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 
@@ -83,7 +83,7 @@ class TraceError:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One run of a script."""
+    """One run of a script, or one call of `codecall:invoke`."""
 
     run_id: str
     when: float | None = None
@@ -138,6 +138,8 @@ _LIMITS: Final = (
     ("Result", "bytes", "returned_bytes", "max_returned_bytes"),
 )
 
+INVOKE: Final = "codecall:invoke"
+OF_INVOKE: Final = "This is one call of codecall:invoke: it has no script."
 NO_START: Final = "The record has no beginning of this run: its script, preset and time are not known."
 NO_END: Final = "The record has no end of this run: it was still running, or the process was killed."
 NO_SCRIPT: Final = "The record has no script, since the option include_arguments was off; only its hash and size."
@@ -194,6 +196,29 @@ def build_trace(builder: TraceBuilder) -> Trace:
         language=_text(start, "language") or "javascript",
         steps=_texts(end, "step_states"),
         notes=(*_missing_notes(builder, calls), *builder.notes),
+    )
+
+
+def build_invoked(builder: TraceBuilder, ended: float | None) -> Trace:
+    """Build the trace of one call of `codecall:invoke` from the only event of it.
+
+    Args:
+        builder: Has the event as its only call.
+        ended: Unix time of the event.
+    """
+    call = replace(_call(builder.calls[0]), number=1, line=None, column=None, start_ms=0.0)
+    duration_ms = _number(builder.calls[0], "duration_ms")
+    return Trace(
+        run_id=builder.run_id,
+        when=None if ended is None else ended - (duration_ms or 0.0) / 1000,
+        caller=builder.caller,
+        status="tool_error" if call.outcome == "error" else call.outcome,
+        duration_ms=duration_ms,
+        calls=(replace(call, end_ms=duration_ms),),
+        result=call.result,
+        error=None if call.code is None else TraceError(call.code, name=call.name),
+        tool=INVOKE,
+        notes=(OF_INVOKE,),
     )
 
 

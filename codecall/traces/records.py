@@ -22,7 +22,7 @@ from codecall.errors import CodeCallError, OptionsError
 from codecall.files import write_private_file
 from codecall.redaction.masking import Masker
 from codecall.sandbox.interfaces import OnCallEnd, RunObserver
-from codecall.traces.model import Trace, TraceBuilder, build_trace
+from codecall.traces.model import Trace, TraceBuilder, build_invoked, build_trace
 from codecall.traces.page import render
 from codecall.wording import join_names
 
@@ -199,9 +199,12 @@ class TraceRecorder:
 MAX_OPEN: Final = 10_000
 """Most runs in progress at the same time; with more, the oldest becomes an unfinished trace."""
 
+_CALL_ID: Final = "invoke_"
+_ID: Final = re.compile(rf"{RUN_ID.pattern}|{_CALL_ID}[\w-]{{16,64}}", re.ASCII)
 _START: Final = "codecall.execute.start"
 _CALL: Final = "codecall.execute.tool_call"
 _END: Final = "codecall.execute.complete"
+_INVOKED: Final = "codecall.invoke.tool_call"
 _LOST: Final = "codecall.audit.lost"
 
 
@@ -256,7 +259,8 @@ class TraceAssembler:
 
 
 def traces_of(lines: Iterable[str], skipped: list[int] | None = None) -> Iterator[Trace]:
-    """Build the traces of the runs in an audit log, in the order in which they ended; those without an end come last.
+    """Build the traces of the runs in an audit log, and of the calls of `codecall:invoke`, in the order in which they
+    ended; those without an end come last.
 
     Args:
         lines: the lines of the log, each a JSON object; an open file will do.
@@ -279,6 +283,10 @@ def traces_of(lines: Iterable[str], skipped: list[int] | None = None) -> Iterato
                 raise ValueError(f"line {number} is no event of a record of runs")
             skipped.append(number)
             continue
+        run_id, caller = event.get("run_id"), event.get("caller")
+        if event["event"] == _INVOKED and isinstance(run_id, str) and run_id.startswith(_CALL_ID):
+            builder = TraceBuilder(run_id, caller if isinstance(caller, str) else "", calls=[event])
+            yield build_invoked(builder, _when(event))
         yield from assembler.add(event)
     yield from assembler.unfinished()
 
@@ -312,7 +320,7 @@ def _is_event(data: object) -> TypeGuard[dict[str, object]]:
     if not isinstance(data, dict) or "event" not in data:
         return False
     run_id = cast("dict[str, object]", data).get("run_id")
-    return run_id is None or (isinstance(run_id, str) and RUN_ID.fullmatch(run_id) is not None)
+    return run_id is None or (isinstance(run_id, str) and _ID.fullmatch(run_id) is not None)
 
 
 def _count(event: Mapping[str, object]) -> str:

@@ -51,3 +51,16 @@ def test_runs_of_a_record(cli: CommandLine, records: Path):
     with records.open("a") as file:
         file.write('{"torn\n')
     assert "line 7 is no event" in cli("trace", str(records)).err
+
+
+def test_a_call_of_invoke_is_listed_and_not_promoted(cli: CommandLine, records: Path):
+    lines = records.read_text().splitlines()
+    call = next(json.loads(line) for line in lines if "tool_call" in line)
+    invoked = {**call, "event": "codecall.invoke.tool_call", "run_id": "invoke_4oGi8Q2Z5kW1mBzXtq0cRw"}
+    records.write_text("\n".join([*lines, json.dumps(invoked)]) + "\n")
+    listed = cli("trace", str(records))
+    assert [row[1] for row in listed.rows][2:] == [invoked["run_id"]]
+    assert listed.err == ""
+    refused = cli("promote", "invoke_4oGi", "--records", str(records), "--name", "x")
+    assert "is a call of codecall:invoke, which has no script" in refused.err
+    assert "promote that run: its answer has the runId" in refused.err

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from codecall import AuditEvent, JsonLinesSink, OptionsError
 from codecall.traces import Trace, TraceSink, render, traces_of
-from codecall.traces.model import NO_END, NO_INPUTS, NO_RESULTS, NO_SCRIPT, NO_START, NO_TIMES
+from codecall.traces.model import NO_END, NO_INPUTS, NO_RESULTS, NO_SCRIPT, NO_START, NO_TIMES, OF_INVOKE
 from codecall.traces.records import MAX_OPEN_PAGES as MAX_OPEN
 from codecall.traces.records import TraceAssembler
 from tests.traces.shop import FAILING, REPORT, SECRET, shop
@@ -34,6 +34,27 @@ async def recorded(sinks: Sequence[Any], *scripts: str, **audit: bool) -> None:
 def read(path: Path) -> list[Trace]:
     with path.open(encoding="ascii") as lines:
         return list(traces_of(lines))
+
+
+async def test_calls_of_invoke_are_calls_without_a_script(tmp_path: Path):
+    path = tmp_path / "audit.jsonl"
+    async with Client(shop(audit={"sinks": [JsonLinesSink(path)]})) as client:
+        for tool, given in (("regions_list", {"token": "t"}), ("nosuch", {})):
+            await client.call_tool("codecall:invoke", {"tool": tool, "input": given}, raise_on_error=False)
+        await client.call_tool("codecall:execute", {"script": "return 1"})
+    listed, refused, run = read(path)
+    for trace in (listed, refused):
+        assert trace.run_id.startswith("invoke_")
+        assert (trace.tool, trace.notes, trace.script) == ("codecall:invoke", (OF_INVOKE,), None)
+        assert trace.when is not None
+        assert trace.caller == run.caller
+        assert OF_INVOKE in render(trace)
+    assert (listed.status, listed.error) == ("ok", None)
+    assert [(call.number, call.name, call.outcome, call.start_ms) for call in listed.calls] == [
+        (1, "regions_list", "ok", 0.0)
+    ]
+    assert listed.calls[0].end_ms == listed.duration_ms
+    assert (refused.status, refused.error and refused.error.code) == ("tool_error", "TOOL_NOT_FOUND")
 
 
 async def test_a_record_with_everything_and_a_folder_of_pages(tmp_path: Path):
