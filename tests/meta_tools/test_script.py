@@ -240,6 +240,24 @@ async def test_of_two_tools_with_one_function_name_the_first_has_it_and_both_are
     assert '- call_tool("users-list_all", …)' in listed
 
 
+async def test_a_tool_of_a_namespace_has_one_name_with_underscores() -> None:
+    crm, server = FastMCP[Any]("crm"), FastMCP[Any]("main")
+
+    @crm.tool
+    def list_users() -> list[str]:
+        return ["ann"]
+
+    server.mount(crm, namespace="crm")
+    CodeCallPlugin.init(starlark=True).install(server)
+    async with Client(server) as client:
+        result = await run(client, 'return crm_list_users() + call_tool("crm_list_users") + call_tool(crm_list_users)')
+        refused = [
+            texts(await run(client, script))[0] for script in ("crm.list_users()", 'call_tool("crm.list_users")')
+        ]
+    assert result.structured_content == {"result": ["ann"] * 3}
+    assert all("Did you mean `crm_list_users`?" in text for text in refused)
+
+
 async def test_a_tool_that_may_not_be_called_reads_as_one_that_does_not_exist():
     answers: list[str] = []
     async with connected() as client:
