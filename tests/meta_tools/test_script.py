@@ -240,6 +240,31 @@ async def test_of_two_tools_with_one_function_name_the_first_has_it_and_both_are
     assert '- call_tool("users-list_all", …)' in listed
 
 
+async def test_keys_that_no_item_has_are_warned_of() -> None:
+    server = FastMCP[Any]("repos")
+
+    @server.tool
+    def search() -> list[dict[str, Any]]:
+        return [{"id": 1, "node": {"stars": 2}}, {"id": 2, "node": {"stars": 5}}]
+
+    CodeCallPlugin.init(starlark=True).install(server)
+    script = 'return [[x.get("stars", 0), x.get("language")] for x in search()]'
+    async with Client(server) as client:
+        answers = [await run(client, script), await run(client, script)]  # what is seen of answers changes nothing
+        wrapped = await run(client, 'return try_call("search").get("result", [])')
+    for answer in answers:
+        assert answer.structured_content is not None
+        assert [text.partition(", which line 1 asks for. ")[::2] for text in answer.structured_content["warnings"]] == [
+            (
+                'An item of the list in the answer of search has no key "stars"',
+                'The keys are "id", "node". Did you mean value["node"]["stars"]?',
+            ),
+            ('No item of the list in the answer of search has a key "language"', 'The keys are "id", "node".'),
+        ]
+    assert wrapped.structured_content is not None
+    assert 'the answer is value["value"]' in wrapped.structured_content["warnings"][0]
+
+
 async def test_a_tool_of_a_namespace_has_one_name_with_underscores() -> None:
     crm, server = FastMCP[Any]("crm"), FastMCP[Any]("main")
 

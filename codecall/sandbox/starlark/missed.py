@@ -41,6 +41,8 @@ _MAX_LEVELS: Final = 2
 """Keys that lead to such a dict, or to the list that it is in, less one."""
 _MAX_COMPARED: Final = 2_000
 """Items that are looked through for a key that one of them lacks."""
+_MAX_ALIKE: Final = 50
+"""Items of one list that are compared as to whether they have the same keys."""
 _MAX_FIELDS: Final = 50
 """Keys from which on a dict is a table to look things up in: what it lacks is no field."""
 _MAX_LOOKED_AT: Final = 100
@@ -207,7 +209,9 @@ class MissedKeys:
             return missed
         if (missed := self._deeper(items, key, found, offset)) is not None or len(items) < 2 or FLAGS.search(key):
             return missed
-        return _Missed(_Why.NOWHERE, offset, "", found.listed)
+        # Where some lack what others have, the tool leaves out keys, and may have left out this one.
+        alike = len({frozenset(cast("Iterable[object]", item)) for item in items[:_MAX_ALIKE]}) == 1
+        return _Missed(_Why.NOWHERE, offset, "", found.listed) if alike else None
 
     def _deeper(
         self, owners: Sequence[Dict], key: str, found: KeysOfDict, offset: int | None, kind: type = object
