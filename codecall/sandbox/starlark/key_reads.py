@@ -9,7 +9,7 @@ from typing import Any, Final, TypeGuard
 from starlark.syntax import ast
 from starlark.syntax.tokens import TokenKind
 
-from codecall.sandbox.agentscript.diagnosis.reads.needs import FLAGS
+from codecall.sandbox.agentscript.diagnosis.reads.needs import FLAGS, MANY
 from codecall.sandbox.starlark.read import StarlarkProgram, inside, walk
 
 _COMPARES: Final = frozenset({TokenKind.EQUALS_EQUALS, TokenKind.NOT_EQUALS})
@@ -61,13 +61,15 @@ class KeyReads:
         """Whether it asks anywhere whether a key is there: `if x.get("key")`, `"key" in x`."""
         return key in self._sought or any(self._asks(spot) for get in self._gets[key] for spot in self._spots(get))
 
-    def needs(self, key: str, offset: int | None) -> bool:
+    def needs(self, key: str, offset: int | None, items: int) -> bool:
         """Whether what `get` at `offset` gives is meant to be a value: nothing stands in place of one that is missing,
-        but the 0 of a sum, and the script does not ask whether it is there."""
+        but the 0 of a sum, and the script does not ask whether it is there. So many `items` lack it."""
         get = next((get for get in self._gets[key] if get.start == offset), None)
         if get is None or self.is_asked_for(key):
             return False
         spots = [spot for found in self._gets[key] for spot in self._spots(found)]
+        if items < MANY and any(map(self._is_condition, spots)):
+            return False
         if any(_is_or(parent := self._parents.get(id(spot))) and parent.lhs is spot for spot in spots):
             whole = self._parents.get(id(get))
             return _is_or(whole) and _is_zero(whole.rhs) and self._is_summed(whole)
@@ -98,6 +100,12 @@ class KeyReads:
             return rare or (isinstance(other, ast.Identifier) and other.name in {"None", "False"})
         is_last = parent.rhs is node and parent.op in {TokenKind.AND, TokenKind.OR}
         return (parent.op is TokenKind.AND and parent.lhs is node) or (is_last and self._asks(parent))
+
+    def _is_condition(self, node: Any) -> bool:
+        """Whether items are kept or told apart by a value: `if x.get("active")` in a comprehension, `… == "lamp"`."""
+        parent = self._parents.get(id(node))
+        is_compared = isinstance(parent, ast.BinaryOperatorExpression) and parent.op in _COMPARES
+        return is_compared or isinstance(parent, ast.ComprehensionClauseIf)
 
     def _is_summed(self, node: Any) -> bool:
         """Whether nothing else is added to a variable, or up by `sum`, with this value."""

@@ -116,6 +116,8 @@ class _Missed(NamedTuple):
     """The key that may have been meant, or leads there; empty where none is known."""
     text: str
     """What a warning says of the keys there are."""
+    items: int = 0
+    """How many items lack it."""
 
 
 def _places(tool: str, answer: object) -> Iterator[_Place]:
@@ -211,7 +213,7 @@ class MissedKeys:
             return missed
         # Where some lack what others have, the tool leaves out keys, and may have left out this one.
         alike = len({frozenset(cast("Iterable[object]", item)) for item in items[:_MAX_ALIKE]}) == 1
-        return _Missed(_Why.NOWHERE, offset, "", found.listed) if alike else None
+        return _Missed(_Why.NOWHERE, offset, "", found.listed, len(items)) if alike else None
 
     def _deeper(
         self, owners: Sequence[Dict], key: str, found: KeysOfDict, offset: int | None, kind: type = object
@@ -276,7 +278,7 @@ class MissedKeys:
                 return asked.tool not in self._forgotten and not other_way
             case _Why.NOWHERE:
                 is_rare = asked.tool in self._forgotten or OF_FEW.search(asked.key)
-                return not is_rare and reads.needs(asked.key, row.offset)
+                return not is_rare and reads.needs(asked.key, row.offset, row.items)
             case _Why.MAYBE_LIST if row.offset not in reads.before_lists:
                 return False
             case _:

@@ -31,6 +31,7 @@ class Shop(Host):
             page=lambda: {"data": {"rows": [{"a": 1}, {"a": 2}], "meta": {"cursor": "x"}}, "ok": True},
             one=lambda: [{"name": "a"}],
             rooms=lambda: [{"name": "a", "beds": 3}, {"name": "b", "beds": 4}],
+            floors=lambda: [{"name": "a"}, {"name": "b"}, {"name": "c"}],
             pairs=lambda: [{"a": {"x": 1}, "b": {"x": 2}}, {"a": {"x": 1}}],
             typed=lambda: [{"name": "a"}, {"name": "b"}],
             paged=lambda page=1: [{"id": page}, {"id": -page} | ({"email": "e"} if page == 1 else {})],
@@ -86,8 +87,11 @@ class Shop(Host):
             'No item of the list in the answer of rooms has a key "email", which line 2 asks for. The keys are "name", '
             '"beds".',
         ),
-        ("return [x for x in rooms() if x.get('kind') == 'b']", "No item of the list in the answer of rooms has a key"),
-        ("return [x for x in rooms() if x.get('active')]", "No item of the list in the answer of rooms has a key"),
+        (
+            "return [x for x in floors() if x.get('kind') == 'b']",
+            "No item of the list in the answer of floors has a key",
+        ),
+        ("return [x for x in floors() if x.get('active')]", "No item of the list in the answer of floors has a key"),
         ("return sum([x.get('amount', 0) for x in rooms()])", "No item of the list in the answer of rooms has a key"),
         (
             "t = 0\nfor x in rooms():\n    t += x.get('amount') or 0\nreturn t",
@@ -171,6 +175,8 @@ def test_a_key_that_no_answer_has_is_named(script: str, warning: str) -> None:
         "return [x.get('email', 'none') for x in rooms()]",
         "return [x.get('email') or 'none' for x in rooms()]",
         "return [x for x in rooms() if not x.get('hidden')]",
+        "return [x for x in rooms() if x.get('active')]",
+        "return [x for x in rooms() if x.get('kind') == 'b']",
         "return [x for x in rooms() if x.get('status') == 'failed']",
         "return [x['name'] for x in rooms() if x.get('email') != None]",
         "out = []\nfor x in rooms():\n    if x.get('email'):\n        out.append(x.get('email'))\nreturn out",

@@ -25,7 +25,7 @@ _ASKS: Final = re.compile(r"null|undefined|typeof|\bBoolean\b|[?!|]")
 """What stands in a callback that is ready for missing values."""
 _MAX_PARTS: Final = 40
 """Nodes of one test that are looked at."""
-_MANY: Final = 3
+MANY: Final = 3
 """Items that all lack what a condition asks for: few may lack it because of what they are."""
 FLAGS: Final = re.compile(r"(?i)err|fail|warn|delet|archiv|hidden|disabl|unavail|cancel|is_?null|invalid|reject|reason")
 """Names of what is commonly there only where something is special: a condition that asks for one means that."""
@@ -91,7 +91,7 @@ class Needs:
         if kind == "Property":
             return key_name(parent.key) in self._missing and (of_item or self._is_empty(parent, name))
         is_asked = kind == "SwitchStatement" or self._is_condition(parent, node)
-        return of_item and is_asked and items >= _MANY and not FLAGS.search(name)
+        return of_item and is_asked and items >= MANY and not FLAGS.search(name)
 
     def _is_mapped(self, node: Node, name: str) -> bool:
         """Whether a list is made of nothing but this property of each item, `items.map((item) => item.name)`, and what
