@@ -322,6 +322,12 @@ FAILURES = [
         "begin(); calls([1, 'a', '{}']); receive(); failed('TOOL', call=1)",
         INVALID,
     ),
+    Violation("another failure of a call that was not made", "begin(); failed('EXECUTION_ERROR', call=2**31)", INVALID),
+    Violation(
+        "another failure of a call that worked",
+        "begin(); calls([1, 'a', '{}']); receive(); failed('EXECUTION_ERROR', call=1)",
+        INVALID,
+    ),
     Violation("line 0", "begin(); failed('EXECUTION_ERROR', line=0, column=1)", INVALID),
     Violation("line -1", "begin(); failed('EXECUTION_ERROR', line=-1, column=1)", INVALID),
     Violation("a line behind the script", "begin(); failed('EXECUTION_ERROR', line=1000, column=1)", INVALID),

@@ -133,6 +133,8 @@ def error_from_failure(
         MessageValidationError: the failure contradicts itself, names a place outside the script, or a call that did
             not fail.
     """
+    if failure.call is not None and failure.call not in tool_errors:
+        raise MessageValidationError("The worker reports the failure of a tool call that did not fail")
     location = _location(failure, lines.source)
     # Their length is bounded where they are cleaned.
     message, hint = failure.message, failure.hint
@@ -168,8 +170,8 @@ def error_from_failure(
 def _call_error(failure: wire.Failure, tool_errors: Mapping[int, ToolCallError]) -> ToolCallError:
     """The server's own record of the call that a script failed with; the script says at most why its input lacks what
     the tool needs."""
-    if failure.call is None or failure.call not in tool_errors:
-        raise MessageValidationError("The worker reports the failure of a tool call that did not fail")
+    if failure.call is None:
+        raise MessageValidationError("The worker reports the failure of a tool call without its number")
     error = tool_errors[failure.call]
     if error.hint is None and error.code == InvalidInputError.code:
         error.hint = failure.hint
