@@ -35,8 +35,9 @@ from mcp_types import (
 )
 
 from codecall.calls.blocks import resource_blocks
-from codecall.calls.texts import PIECE_CHARS, is_json, is_value
+from codecall.calls.texts import PIECE_CHARS, is_value
 from codecall.catalog.entries import JsonObject
+from codecall.jsonio.check import is_json
 from codecall.jsonio.decode import encode_exactly
 
 MAX_INLINE_CONTENTS: Final = 200
@@ -159,7 +160,8 @@ async def resource_json(result: ResourceResult, uri: str, max_bytes: int, blocks
     only = contents[0]
     if len(contents) == 1 and isinstance(only.content, str):
         text = only.content
-        return check_size(text, max_bytes) if _is_json_content(text, only.mime_type) else await encode(text, max_bytes)
+        is_content = await _is_json_content(text, only.mime_type)
+        return check_size(text, max_bytes) if is_content else await encode(text, max_bytes)
     if size > PIECE_CHARS or len(contents) > MAX_INLINE_CONTENTS:
         converted = await anyio.to_thread.run_sync(resource_blocks, contents, uri)
     else:
@@ -294,11 +296,11 @@ def _without_none(**fields: object) -> JsonObject:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _is_json_content(text: str, mime_type: str | None) -> bool:
+async def _is_json_content(text: str, mime_type: str | None) -> bool:
     kind = (mime_type or _DEFAULT_MIME_TYPE).partition(";")[0].strip().casefold()
     if kind == _DEFAULT_MIME_TYPE:
-        return text.lstrip()[:1] in ("{", "[") and is_json(text)
-    return (kind.endswith("/json") or kind.endswith("+json")) and is_json(text)
+        return text.lstrip()[:1] in ("{", "[") and await is_json(text)
+    return (kind.endswith("/json") or kind.endswith("+json")) and await is_json(text)
 
 
 def _prompt_messages(result: PromptResult) -> list[JsonObject]:

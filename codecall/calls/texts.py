@@ -7,9 +7,8 @@ from decimal import Decimal
 from typing import Final
 
 import anyio.to_thread
-import msgspec
 
-from codecall.jsonio.decode import check_syntax, refuse_constant
+from codecall.jsonio.check import is_json
 
 PIECE_CHARS: Final = 128 * 1024
 """Approximate characters of JSON that one call of the encoder writes: under 2 ms. Larger data goes to a thread."""
@@ -20,22 +19,10 @@ _MAX_NUMBER_CHARS: Final = 1_000
 """Digits of an integer that a script gets as it is."""
 
 
-def is_json(text: str) -> bool:
-    """Whether `text` is a JSON text that can be sent as it is."""
-    try:
-        check_syntax(text)
-    except (RecursionError, UnicodeEncodeError):
-        return False
-    except msgspec.MsgspecError:
-        # Escaped unpaired surrogates are JSON.
-        return "\\u" in text and _is_python_json(text)
-    return True
-
-
 async def is_value(text: str) -> bool:
     """Whether the one text of a result is the JSON of its value. A number or a string has to be written as JSON writes
     it, blanks around it aside."""
-    if not is_json(text):
+    if not await is_json(text):
         return False
     scalar = text.strip(_JSON_BLANKS)
     if scalar[0] in "{[tfn":
@@ -56,11 +43,3 @@ def _is_rewritten_alike(scalar: str) -> bool:
     if isinstance(number, int):
         return str(number) == scalar
     return format(Decimal(repr(number)), "f") == scalar and not scalar.endswith(".0")
-
-
-def _is_python_json(text: str) -> bool:
-    try:
-        json.loads(text, parse_constant=refuse_constant)
-    except (ValueError, RecursionError):
-        return False
-    return True

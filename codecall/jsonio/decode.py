@@ -2,8 +2,8 @@
 that do not depend on the order of keys.
 
 Decoding happens on the event loop, because a thread would not help: the decoder holds the interpreter from its first
-byte to its last. So its input is bounded beforehand: a megabyte of ordinary rows takes about 4 ms, one of the densest
-data that `JsonBounds` let through about 12 ms.
+byte to its last. So its input is bounded beforehand: a megabyte of ordinary rows takes about 4 ms, one of as many
+objects and arrays as `JsonBounds` let through about 12 ms, and one of short keys up to 40 ms. More is decoded in pieces.
 """
 
 from __future__ import annotations
@@ -64,6 +64,9 @@ QUICK_CHARS: Final = 64 * 1024
 QUICK_CONTAINERS: Final = 2_000
 """Characters of a text, and objects and arrays in it, up to which it is decoded at once: some 0.3 ms. Larger texts are
 decoded one in each iteration of the event loop."""
+
+WHOLE_CHARS: Final = 1024 * 1024
+"""Characters of a text up to which it is decoded in one go, if it has at most `FEWEST_CONTAINERS`."""
 
 MARK_DEPTH = 2
 """Levels by which the marks that the runtime leaves for shortened values may exceed the nesting of a preset."""
@@ -126,6 +129,11 @@ async def decode_json(text: str, bounds: JsonBounds) -> object:
     if brackets > bounds.containers:
         raise TooManyContainersError(brackets)
     try:
+        if len(text) > WHOLE_CHARS or brackets > FEWEST_CONTAINERS:
+            from codecall.jsonio import incremental  # which imports this module
+
+            check_syntax(text)
+            return await incremental.read(text.encode(), bounds.depth)
         if len(text) <= QUICK_CHARS and brackets <= QUICK_CONTAINERS:
             data = read_json(text)
         else:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any, Final
 
-import anyio.to_thread
-import msgspec
 from fastmcp.server.context import Context
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
@@ -24,7 +21,8 @@ from codecall.errors import AccessDeniedError, CodeCallError, SelfReferenceError
 from codecall.errors.hints import add_default_hint
 from codecall.globs import Patterns, display_name
 from codecall.identity import client_key
-from codecall.jsonio.decode import NotJsonError, check_depth, read_json, utf8_length
+from codecall.jsonio.decode import JsonBounds, NotJsonError, decode_json, utf8_length
+from codecall.jsonio.surrogates import well_formed_json
 from codecall.meta_tools.base import (
     WELL_FORMED,
     Arguments,
@@ -38,7 +36,6 @@ from codecall.meta_tools.base import (
 )
 from codecall.meta_tools.descriptions import describe_invoke
 from codecall.meta_tools.runs import caller_results, max_value_bytes
-from codecall.redaction.clean import well_formed
 from codecall.sandbox.clock import RunClock
 from codecall.sandbox.interfaces import ResultPlace
 from codecall.telemetry.spans import trace_invoke
@@ -54,12 +51,6 @@ INVOKE_HINTS: Final = {
     "TASK_STARTED": "The work goes on; ask for its result later, by `details.taskId`.",
 }
 """Default hints where no script makes the call; of the other codes those of scripts hold."""
-
-_THREAD_ABOVE = 1024 * 1024
-"""Longer values, in characters of JSON, are decoded off the event loop."""
-
-
-_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class InvokeArguments(Arguments):
@@ -126,10 +117,10 @@ class InvokeTool(MetaTool):
                 trace_invoke(parsed.tool, broker.used_components) as trace_value,
                 self._record(context, parsed) as record_value,
             ):
-                text = await broker.call(parsed.tool, parsed.input)
+                text = await well_formed_json(await broker.call(parsed.tool, parsed.input))
                 place = ResultPlace(caller_results(self._runtime, client_key(context)), options.preset.max_result_bytes)
                 inline = place.is_inline(utf8_length(text))
-                value, text = await _decode(text, parsed.tool) if inline else (None, await _well_formed(text))
+                value = await _decode(text, parsed.tool) if inline else None
                 trace_value(text)
                 record_value(text)
             answer = _answer(value, text) if inline else await _keep(place, text, parsed.tool)
@@ -191,43 +182,21 @@ async def _keep(place: ResultPlace, text: str, tool: str) -> ToolResult:
     stored = await place.keep(text, utf8_length(text))
     if not isinstance(stored, str):
         return tool_result(invoke_large(stored))
-    value, _ = await _decode(text, tool)
-    return tool_result(invoke_ok(value, [stored]))
+    return tool_result(invoke_ok(await _decode(text, tool), [stored]))
 
 
-async def _well_formed(text: str) -> str:
-    """JSON text without half surrogate pairs; it is decoded only where there may be one."""
-    if _SURROGATE.search(text) is None:
-        return text
-    return (await anyio.to_thread.run_sync(_decode_value, text))[1]
-
-
-async def _decode(text: str, tool: str) -> tuple[object, str]:
-    """`_decode_value` within the nesting that clients can read.
+async def _decode(text: str, tool: str) -> object:
+    """The value of a tool.
 
     Raises:
-        ToolCallError: the value is nested more deeply.
+        ToolCallError: clients cannot read it.
     """
     try:
-        if len(text) < _THREAD_ABOVE:
-            value, text = _decode_value(text)
-        else:
-            value, text = await anyio.to_thread.run_sync(_decode_value, text)
-        if text.count("[") + text.count("{") > MAX_DEPTH:
-            await check_depth(value, MAX_DEPTH)
-    except (NotJsonError, RecursionError):
+        return await decode_json(text, JsonBounds(MAX_DEPTH, len(text)))
+    except NotJsonError:
         raise ToolCallError(
-            f"Tool '{display_name(tool)}' returned a value that is nested more than {MAX_DEPTH} deep",
+            f"Tool '{display_name(tool)}' returned a value that is nested more than {MAX_DEPTH} deep, or has a number "
+            "out of range",
             tool_name=tool,
             hint="Ask the tool for less, or take what is needed of it in a script.",
         ) from None
-    return value, text
-
-
-def _decode_value(text: str) -> tuple[object, str]:
-    """Decode a tool's value; returns it and its JSON, both without half surrogate pairs, which are no Unicode text."""
-    try:
-        return read_json(text), text
-    except msgspec.DecodeError:
-        cleaned = well_formed(json.dumps(json.loads(text), ensure_ascii=False))
-        return read_json(cleaned), cleaned

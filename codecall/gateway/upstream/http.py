@@ -33,7 +33,6 @@ from codecall.gateway.upstream.messages import (
     is_within_value_limit,
     message_cost,
     parse_message,
-    replace_lone_surrogates,
     unreadable_response,
 )
 from codecall.gateway.upstream.oauth import create_oauth
@@ -50,6 +49,7 @@ from codecall.gateway.upstream.responses import (
 )
 from codecall.gateway.upstream.session import RelayingSession
 from codecall.gateway.upstream.stdio import MAX_MESSAGE_BYTES
+from codecall.jsonio.surrogates import replace_lone_surrogates
 
 logger = logging.getLogger("codecall")
 

@@ -22,6 +22,8 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPC
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from codecall.jsonio.surrogates import replace_lone_surrogates
+
 MAX_MESSAGE_VALUES: Final = 200_000
 """Values and names one message may have, counted by its commas, colons and opening brackets."""
 
@@ -44,10 +46,6 @@ IN_THREAD_BYTES: Final = 256 * 1024
 TOO_MANY_VALUES: Final = f"it has more than {MAX_MESSAGE_VALUES:,} values"
 
 _MARKS: Final = (b",", b":", b"[", b"{")
-_SURROGATE_ESCAPES: Final = re.compile(
-    rb"(?<!\\)((?:\\\\)*)\\u(?:([dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|[dD][89a-fA-F][0-9a-fA-F]{2})"
-)
-"""Surrogates as escapes: a pair, in the second group, or half of one."""
 
 _EDGE: Final = 2048
 """Bytes at both ends of a response in which its id is looked for."""
@@ -144,13 +142,6 @@ def shorten(text: str, limit: int) -> str:
     """The text of an error, cut after `limit` characters with a mark that says how many are left out."""
     left_out = len(text) - limit
     return f"{text[:limit]}…[truncated {left_out} characters]" if left_out > 0 else text
-
-
-def replace_lone_surrogates(data: bytes) -> bytes:
-    """JSON, or events of it, with U+FFFD in place of halves of characters that are escaped alone."""
-    if rb"\ud" not in data and rb"\uD" not in data:
-        return data
-    return _SURROGATE_ESCAPES.sub(lambda match: match[0] if match[2] else match[1] + rb"\ufffd", data)
 
 
 def find_response_id(data: bytes) -> mcp_types.RequestId | None:

@@ -21,12 +21,12 @@ from typing import Final, NamedTuple, cast
 
 import anyio
 import anyio.to_thread
-import msgspec
 
 from codecall.concurrency import Pauses
 from codecall.errors import InvalidInputError, LimitExceeded, MessageValidationError, ToolCallError
 from codecall.jsonio import incremental
-from codecall.jsonio.decode import JsonBounds, NotJsonError, check_syntax, count_containers, encode_json, utf8_length
+from codecall.jsonio.decode import JsonBounds, NotJsonError, count_containers, encode_json, utf8_length
+from codecall.jsonio.surrogates import well_formed_json
 from codecall.presets import Preset
 from codecall.sandbox import wire
 from codecall.sandbox.host.outcomes import RawResult, check_large_result
@@ -49,9 +49,6 @@ WINDOW: Final = 64 * 1024
 _TOKEN_LENGTH: Final = 33
 _OBJECT_START: Final = f'{{"{KEY}":"'
 _NAME_END: Final = re.compile(r"\s*+:")
-_HALF_PAIR: Final = re.compile(
-    rb"\\(?:[^u]|u(?![dD][89a-fA-F])|u[dD][89abAB]..\\u[dD][c-fC-F]..)|(\\u[dD][89a-fA-F]..)", re.DOTALL
-)
 _JSON_TYPES: Final = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
 
 
@@ -179,8 +176,8 @@ class ReferenceStore:
             self._secret = f"ref_{secrets.token_hex(12)}"
         token = f"{self._secret}{len(self._values):05x}"
         self.size += size
-        stored = self._values[token] = StoredValue(value.encode())
-        stored.data = await _well_formed(stored.data)
+        stored = self._values[token] = StoredValue(b"")
+        stored.data = (await well_formed_json(value)).encode()
         return encode_json(await _reference(token, stored.data))
 
     def _total_exceeded(self, call: wire.Call, what: str, size: int) -> ToolCallError:
@@ -264,21 +261,6 @@ class ReferenceStore:
 
 def _digest(data: bytes) -> str:
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
-
-
-async def _well_formed(data: bytes) -> bytes:
-    """JSON with the replacement character for halves of surrogate pairs, as an engine would pass it on."""
-    if b"\\u" not in data:
-        return data
-    try:
-        check_syntax(data)
-    except (msgspec.DecodeError, RecursionError):
-        return await anyio.to_thread.run_sync(_HALF_PAIR.sub, _replacement, data)
-    return data
-
-
-def _replacement(match: re.Match[bytes]) -> bytes:
-    return rb"\ufffd" if match[1] else match[0]
 
 
 async def _reference(token: str, data: bytes) -> dict[str, object]:

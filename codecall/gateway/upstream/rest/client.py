@@ -23,7 +23,6 @@ from codecall.gateway.upstream.messages import (
     TOO_MANY_VALUES,
     is_within_value_limit,
     outside_strings,
-    replace_lone_surrogates,
 )
 from codecall.gateway.upstream.responses import (
     UNCOMPRESSED,
@@ -33,6 +32,7 @@ from codecall.gateway.upstream.responses import (
     take_charset,
     unread,
 )
+from codecall.jsonio.surrogates import replace_lone_surrogates
 
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 """Largest answer of an API."""
