@@ -328,25 +328,30 @@ def _encode(value: object, max_bytes: int, split: Callable[[object], Iterable[by
         if size > max_bytes:
             raise ValueTooLargeError(size)
         return b"".join(pieces).decode()
-    except UnicodeEncodeError:
-        return check_size(json.dumps(_finite(value), ensure_ascii=True, separators=(",", ":")), max_bytes)
     except (TypeError, OverflowError, RecursionError, msgspec.MsgspecError) as failure:
         raise ValueError(type(failure).__name__) from failure
 
 
+def _encode_piece(value: object) -> bytes:
+    try:
+        return encode_exactly(value)
+    except UnicodeEncodeError:
+        return json.dumps(_finite(value), separators=(",", ":")).encode()
+
+
 def _one_piece(value: object) -> tuple[bytes]:
     """The JSON of `value` in one piece."""
-    return (encode_exactly(value),)
+    return (_encode_piece(value),)
 
 
 def _pieces(value: object, depth: int = 0) -> Iterator[bytes]:
     """The JSON of `value`: large containers item by item down to `_SPLIT_DEPTH`, anything else in one piece."""
     if depth == _SPLIT_DEPTH or not exceeds_chars(value, PIECE_CHARS):
-        yield encode_exactly(value)
+        yield _encode_piece(value)
     elif isinstance(value, Mapping):
         separator = b"{"
         for key, item in cast("Mapping[object, object]", value).items():
-            yield separator + encode_exactly(str(key)) + b":"
+            yield separator + _encode_piece(str(key)) + b":"
             yield from _pieces(item, depth + 1)
             separator = b","
         yield b"}"
@@ -360,7 +365,7 @@ def _pieces(value: object, depth: int = 0) -> Iterator[bytes]:
                 separator = b","
         yield b"]"
     else:
-        yield encode_exactly(value)
+        yield _encode_piece(value)
 
 
 def _items(items: Sequence[object], depth: int) -> Iterator[Iterator[bytes]]:
@@ -368,7 +373,7 @@ def _items(items: Sequence[object], depth: int) -> Iterator[Iterator[bytes]]:
     if exceeds_chars(items, PIECE_CHARS):
         yield from (_pieces(item, depth + 1) for item in items)
     else:
-        yield iter((encode_exactly(items)[1:-1],))
+        yield iter((_encode_piece(items)[1:-1],))
 
 
 def _finite(value: object) -> object:

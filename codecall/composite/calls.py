@@ -15,6 +15,8 @@ from codecall.envelopes import MAX_STORED_INPUT_CHARS, CallRecord
 from codecall.errors import CodeCallError, ToolCallError
 from codecall.fastmcp_errors import log_unexpected
 from codecall.globs import display_name
+from codecall.jsonio.decode import BYTES_PER_CONTAINER, FEWEST_CONTAINERS, count_containers
+from codecall.jsonio.surrogates import well_formed_json
 from codecall.sandbox.interfaces import RunHooks
 
 MAX_BUFFERED_FACTOR: Final = 4
@@ -38,6 +40,7 @@ class WorkflowCalls:
         self._broker = broker
         self._hooks = hooks
         self._max_value_bytes = max_value_bytes
+        self._containers = 0
         self._schemas: dict[str, JsonObject | None] = {}
 
     async def look_up(self, tools: Iterable[str]) -> None:
@@ -56,7 +59,7 @@ class WorkflowCalls:
         return self._schemas[tool]
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> str:
-        """Call a tool, and give its value as JSON text.
+        """Call a tool, and give its value as JSON text without half surrogate pairs.
 
         Raises:
             CodeCallError: the call failed.
@@ -68,7 +71,7 @@ class WorkflowCalls:
         on_end = self._hooks.observer.on_call(record, input_json)
         result: str | None = None
         try:
-            result = value = await self._value(record, input_json, dict(arguments))
+            result = value = await well_formed_json(await self._value(record, input_json, dict(arguments)))
             record.result_chars = len(value)
             record.end()
         except CodeCallError as error:
@@ -89,18 +92,18 @@ class WorkflowCalls:
         finally:
             if on_end is not None:
                 on_end(result)
-        self._hold(len(value))
+        await self._hold(value)
         return value
 
-    def _hold(self, chars: int) -> None:
-        self.chars += chars
+    async def _hold(self, value: str) -> None:
         most = MAX_BUFFERED_FACTOR * self._max_value_bytes
+        self.chars += len(value)
         if self.chars > most:
-            raise WorkflowError(
-                f"The outputs of the steps have {self.chars:,} characters together; a run may hold {most:,}",
-                code="OUTPUT_LIMIT",
-                hint="Have the steps return less, or go through the data in several runs.",
-            )
+            raise _too_much(self.chars, "characters", most)
+        most = FEWEST_CONTAINERS + most // BYTES_PER_CONTAINER
+        self._containers += await count_containers(value, most - self._containers)
+        if self._containers > most:
+            raise _too_much(self._containers, "objects and arrays", most)
 
     async def _value(self, record: CallRecord, input_json: str, arguments: dict[str, object]) -> str:
         memory = self._hooks.memory
@@ -116,3 +119,11 @@ class WorkflowCalls:
                 raise
         await memory.keep(record, input_json, value)
         return value
+
+
+def _too_much(count: int, what: str, most: int) -> WorkflowError:
+    return WorkflowError(
+        f"The outputs of the steps have {count:,} {what} together; a run may hold {most:,}",
+        code="OUTPUT_LIMIT",
+        hint="Have the steps return less, or go through the data in several runs.",
+    )

@@ -13,7 +13,8 @@ import msgspec
 from codecall.composite.definition import MISSING, JsonObject, Output, OutputProperty
 from codecall.composite.failures import WorkflowError
 from codecall.composite.templates import TemplateBudget, render
-from codecall.jsonio.decode import read_json
+from codecall.jsonio.decode import JsonBounds, NotJsonError, decode_json, read_json
+from codecall.meta_tools.invoke import MAX_DEPTH
 from codecall.wording import cut
 
 logger = logging.getLogger("codecall")
@@ -47,6 +48,21 @@ class StepOutput(dict[str, object]):
         if isinstance(self._value, str):
             return self._value
         return self._text if self._text is not None else msgspec.json.encode(self._value).decode()
+
+
+async def decode_output(text: str) -> object:
+    """The value of a step, or a collection, whose JSON is `text`.
+
+    Raises:
+        WorkflowError: clients could not read it in an answer.
+    """
+    try:
+        return await decode_json(text, JsonBounds(MAX_DEPTH, len(text)))
+    except NotJsonError:
+        raise WorkflowError(
+            f"A step returned a value that is nested more than {MAX_DEPTH} deep, or has a number out of range",
+            code="OUTPUT_LIMIT",
+        ) from None
 
 
 class _NoCoercionError(ValueError):

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Final, Literal, NamedTuple, TypeVar, cast
 
 import anyio
-import msgspec
 from mcp_types import ElicitResult
 
 from codecall.calls.conversion import exceeds_chars
@@ -29,7 +28,7 @@ from codecall.composite.definition import (
 )
 from codecall.composite.elicitation import StepQuestions
 from codecall.composite.failures import WorkflowError, delay_s, ends_run, may_pass
-from codecall.composite.outputs import StepOutput, build_output
+from codecall.composite.outputs import StepOutput, build_output, decode_output
 from codecall.composite.templates import TemplateBudget, may_be_slow, render
 from codecall.envelopes import wait_for_calls
 from codecall.errors import (
@@ -39,7 +38,6 @@ from codecall.errors import (
     ToolCallError,
     ToolTimeoutError,
 )
-from codecall.jsonio.decode import read_json
 from codecall.option_base import go_duration
 from codecall.sandbox.clock import RunClock
 
@@ -146,6 +144,8 @@ class WorkflowRun:
                 f"The workflow '{self._workflow.name}' did not end within {go_duration(limit_s)}",
                 hint="Calls that were under way may have taken effect. Its `timeout` says how long it may take.",
             ) from None
+        finally:
+            self._clock.on_wait = None  # it refers to the run, and the run to its clock
         if self._workflow.output is None:
             last = self._outcomes[self._workflow.steps[-1].id]
             return None if last.value is MISSING else last.value
@@ -277,7 +277,7 @@ class WorkflowRun:
                 if attempt == attempts or not may_pass(error):
                     raise
                 await asyncio.sleep(delay_s(step.on_error.retry_delay_s, attempt, error))
-        return StepOutcome("completed", await _decode(text), json_text=text)
+        return StepOutcome("completed", await decode_output(text), json_text=text)
 
     async def _call(self, step: ToolStep, arguments: JsonObject) -> str:
         try:
@@ -306,12 +306,13 @@ class WorkflowRun:
                 render_all = partial(render_arguments, step.step.arguments, schema, data, self._budget)
                 try:
                     text = await self._call(step.step, await self._off_loop(render_all, step.step.templates()))
+                    output = await decode_output(text)
                 except CodeCallError as error:
                     entry.update(status="failed", error=error.message)
                     if step.on_error.action != "continue" or ends_run(error):
                         raise
                 else:
-                    entry.update(status="completed", output=await _decode(text))
+                    entry.update(status="completed", output=output)
             if working > 1:  # the step itself counts as the last one
                 working -= 1
                 self._clock.count_calls(-1)
@@ -342,8 +343,8 @@ class WorkflowRun:
         text = await self._render(step.collection)
         self._has_large = self._has_large or len(text) > LARGE_CHARS
         try:
-            items = await _decode(text)
-        except (msgspec.MsgspecError, RecursionError):
+            items = await decode_output(text)
+        except WorkflowError:
             items = None
         if not isinstance(items, list):
             raise WorkflowError(
@@ -392,8 +393,3 @@ async def _answered(step: ElicitationStep, answer: ElicitResult) -> StepOutcome:
             hint="Nothing after that step was done. Run the tool again if the person has changed their mind.",
         )
     return StepOutcome("completed", value, skips_rest=follows == "skip_remaining")
-
-
-async def _decode(text: str) -> object:
-    """The value of a JSON text."""
-    return await asyncio.to_thread(read_json, text) if len(text) > LARGE_CHARS else read_json(text)

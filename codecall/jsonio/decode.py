@@ -3,7 +3,7 @@ that do not depend on the order of keys.
 
 Decoding happens on the event loop, because a thread would not help: the decoder holds the interpreter from its first
 byte to its last. So its input is bounded beforehand: a megabyte of ordinary rows takes about 4 ms, one of as many
-objects and arrays as `JsonBounds` let through about 12 ms, and one of short keys up to 40 ms. More is decoded in pieces.
+objects and arrays as `JsonBounds` let through about 12 ms, one of short keys up to 40 ms. More is decoded in pieces.
 """
 
 from __future__ import annotations

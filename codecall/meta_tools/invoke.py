@@ -17,11 +17,19 @@ from codecall.calls.blocks import BlockKeeper, BlockLimits
 from codecall.calls.broker import Broker
 from codecall.catalog.visibility import is_reserved
 from codecall.envelopes import INVOKE_SCHEMA, CallRecord, invoke_error, invoke_large, invoke_ok
-from codecall.errors import AccessDeniedError, CodeCallError, SelfReferenceError, ToolCallError
+from codecall.errors import AccessDeniedError, CodeCallError, LimitExceeded, SelfReferenceError, ToolCallError
 from codecall.errors.hints import add_default_hint
 from codecall.globs import Patterns, display_name
 from codecall.identity import client_key
-from codecall.jsonio.decode import JsonBounds, NotJsonError, decode_json, utf8_length
+from codecall.jsonio.decode import (
+    BYTES_PER_CONTAINER,
+    FEWEST_CONTAINERS,
+    JsonBounds,
+    NotJsonError,
+    TooManyContainersError,
+    decode_json,
+    utf8_length,
+)
 from codecall.jsonio.surrogates import well_formed_json
 from codecall.meta_tools.base import (
     WELL_FORMED,
@@ -51,6 +59,8 @@ INVOKE_HINTS: Final = {
     "TASK_STARTED": "The work goes on; ask for its result later, by `details.taskId`.",
 }
 """Default hints where no script makes the call; of the other codes those of scripts hold."""
+
+_LESS: Final = "Ask the tool for less, or take what is needed of it in a script."
 
 
 class InvokeArguments(Arguments):
@@ -120,7 +130,7 @@ class InvokeTool(MetaTool):
                 text = await well_formed_json(await broker.call(parsed.tool, parsed.input))
                 place = ResultPlace(caller_results(self._runtime, client_key(context)), options.preset.max_result_bytes)
                 inline = place.is_inline(utf8_length(text))
-                value = await _decode(text, parsed.tool) if inline else None
+                value = await _decode(text, parsed.tool, place.max_result_bytes) if inline else None
                 trace_value(text)
                 record_value(text)
             answer = _answer(value, text) if inline else await _keep(place, text, parsed.tool)
@@ -182,21 +192,29 @@ async def _keep(place: ResultPlace, text: str, tool: str) -> ToolResult:
     stored = await place.keep(text, utf8_length(text))
     if not isinstance(stored, str):
         return tool_result(invoke_large(stored))
-    return tool_result(invoke_ok(await _decode(text, tool), [stored]))
+    return tool_result(invoke_ok(await _decode(text, tool, place.max_result_bytes), [stored]))
 
 
-async def _decode(text: str, tool: str) -> object:
-    """The value of a tool.
+async def _decode(text: str, tool: str, max_bytes: int) -> object:
+    """The value of a tool that is in an answer of at most `max_bytes`.
 
     Raises:
         ToolCallError: clients cannot read it.
+        LimitExceeded: it has too many parts.
     """
+    bounds = JsonBounds(MAX_DEPTH, FEWEST_CONTAINERS + max_bytes // BYTES_PER_CONTAINER)
     try:
-        return await decode_json(text, JsonBounds(MAX_DEPTH, len(text)))
+        return await decode_json(text, bounds)
+    except TooManyContainersError as failure:
+        raise LimitExceeded(
+            f"The result has {failure.count} objects and arrays; the limit is {bounds.containers}",
+            code="OUTPUT_LIMIT",
+            hint=_LESS,
+        ) from None
     except NotJsonError:
         raise ToolCallError(
             f"Tool '{display_name(tool)}' returned a value that is nested more than {MAX_DEPTH} deep, or has a number "
             "out of range",
             tool_name=tool,
-            hint="Ask the tool for less, or take what is needed of it in a script.",
+            hint=_LESS,
         ) from None

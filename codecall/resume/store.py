@@ -19,7 +19,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec.structs import replace as change
 
-from codecall.jsonio.decode import read_json
+from codecall.jsonio.check import is_json
 from codecall.key_value import REQUEST_TIMEOUT_S, CheckedStore, KeyValueStore
 from codecall.resume.processes import MAX_CHARS
 
@@ -231,8 +231,9 @@ class RunStore:
             if call.value is not None:
                 if len(call.value) > self._max_value_chars:
                     raise DamagedRecordError
-                read_json(call.value)
-        except (ValueError, RecursionError):
+                if not await is_json(call.value):
+                    raise DamagedRecordError
+        except ValueError:
             raise DamagedRecordError from None
         return call
 
