@@ -7,7 +7,7 @@ import gc
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 MAX_TIMES = 20
 """How often an action is repeated whose turns are long."""
@@ -75,7 +75,34 @@ def longest_turn() -> Iterator[LongestTurn]:
         longest.work = max(most, time.thread_time() - began) / unit
 
 
-async def assert_turns_below(most: float, action: Callable[[], Awaitable[object]]) -> None:
+@contextmanager
+def longest_gap() -> Iterator[LongestTurn]:
+    """Within this context the processor time of the process between two turns of a task is measured: work of a thread
+    that holds the interpreter counts as well as that of the loop."""
+    longest, unit = LongestTurn(), _unit_s()
+    gc.collect()
+    gc.freeze()
+
+    async def take() -> None:
+        began = time.process_time()
+        while True:
+            await asyncio.sleep(0)
+            now = time.process_time()
+            longest.work, began = max(longest.work, (now - began) / unit), now
+
+    task = asyncio.create_task(take())
+    try:
+        yield longest
+    finally:
+        task.cancel()
+        gc.unfreeze()
+
+
+async def assert_turns_below(
+    most: float,
+    action: Callable[[], Awaitable[object]],
+    measure: Callable[[], AbstractContextManager[LongestTurn]] = longest_turn,
+) -> None:
     """An action that can be repeated takes no turn of so much work; one time of several without one is enough.
 
     A virtual machine counts what its host takes away, and the finding of memory, as time of the thread, and a shared
@@ -83,7 +110,7 @@ async def assert_turns_below(most: float, action: Callable[[], Awaitable[object]
     """
     turns: list[float] = []
     while len(turns) < MAX_TIMES:
-        with longest_turn() as turn:
+        with measure() as turn:
             await action()
         if turn.work < most:
             return

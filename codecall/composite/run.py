@@ -27,7 +27,7 @@ from codecall.composite.definition import (
     Workflow,
 )
 from codecall.composite.elicitation import StepQuestions
-from codecall.composite.failures import WorkflowError, delay_s, ends_run, may_pass
+from codecall.composite.failures import WorkflowError, delay_s, ends_run, may_pass, without_traceback
 from codecall.composite.outputs import StepOutput, build_output, decode_output
 from codecall.composite.templates import TemplateBudget, may_be_slow, render
 from codecall.envelopes import wait_for_calls
@@ -249,7 +249,7 @@ class WorkflowRun:
                     return await self._elicitation_step(step)
         except CodeCallError as error:
             if self._workflow.continues_after(step) and not ends_run(error):
-                return StepOutcome("failed", step.default_results, error)
+                return StepOutcome("failed", step.default_results, without_traceback(error))
             self.failed_step = self.failed_step or step.id
             self._ended_early[step.id] = "failed"
             raise
@@ -318,8 +318,9 @@ class WorkflowRun:
                 self._clock.count_calls(-1)
 
         self._clock.count_calls(working - 1)
+        group = asyncio.TaskGroup()
         try:
-            async with self._limit(step.timeout_s), asyncio.TaskGroup() as group:
+            async with self._limit(step.timeout_s), group:
                 for _ in range(working):
                     group.create_task(work())
         except TimeoutError:
@@ -327,8 +328,10 @@ class WorkflowRun:
                 f"The iterations did not end within {go_duration(step.timeout_s)}", code="TIMEOUT"
             ) from None
         except BaseExceptionGroup as failures:
-            raise failures.exceptions[0] from None
+            raise failures.with_traceback(None).exceptions[0] from None
         finally:
+            # What it raised, and the task of this step, keep the frames of their tracebacks, and those keep the run.
+            del group
             self._clock.count_calls(1 - working)
         failed = sum(entry["status"] == "failed" for entry in iterations)
         output = {

@@ -30,7 +30,7 @@ from codecall.composite.arguments import find_problems, with_defaults
 from codecall.composite.calls import WorkflowCalls
 from codecall.composite.definition import Definition, ElicitationStep, JsonObject, Workflow
 from codecall.composite.elicitation import StepQuestions
-from codecall.composite.failures import CALLER_HINTS
+from codecall.composite.failures import CALLER_HINTS, without_traceback
 from codecall.composite.outputs import output_schema
 from codecall.composite.run import LARGE_CHARS, WorkflowRun
 from codecall.envelopes import ExecutionResult, LargeResult, Stats
@@ -240,7 +240,7 @@ class _Run:
             if isinstance(started.broker.blocks, BlockStore):
                 references = tuple(await started.broker.blocks.in_result(text.decode()))
         except CodeCallError as failure:
-            error = failure
+            error = without_traceback(failure)
         if error is not None:
             add_default_hint(error, hints=CALLER_HINTS)
             secrets = secrets_not_in(self._params)

@@ -19,11 +19,11 @@ from codecall.calls.conversion import (
     decoded_size,
     empty_value,
     encode,
-    is_json,
     is_wrapped,
     looks_wrapped,
     to_json,
 )
+from codecall.jsonio.check import is_json
 from tests.loop_turns import count_loop_turns
 
 PLENTY = 64 * 1024 * 1024
@@ -193,7 +193,7 @@ JSON = st.recursive(
 async def test_json_survives_the_way_through(value: object) -> None:
     encoded = await encode(value, PLENTY)
     assert json.loads(encoded) == value
-    assert is_json(encoded)
+    assert await is_json(encoded)
 
 
 @settings(max_examples=150, deadline=None)
@@ -259,3 +259,10 @@ async def test_a_large_value_does_not_hold_up_the_event_loop() -> None:
     with count_loop_turns() as turns:
         assert len(await encode(value, PLENTY)) > 5_000_000
     assert turns.count > 10
+
+
+async def test_half_a_surrogate_pair_is_escaped_where_it_is_and_the_rest_is_written_as_ever() -> None:
+    value = {"lone \ud800": ["\ud800", *["é"] * PIECE_CHARS]}
+    encoded = await encode(value, PLENTY)
+    assert json.loads(encoded) == value
+    assert encoded.count("é") > PIECE_CHARS // 2

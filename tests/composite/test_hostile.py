@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,11 @@ from mcp_types import TextContent
 
 from codecall import CodeCallPlugin
 from codecall.audit.events import RunDetails
+from codecall.composite.run import WorkflowRun
 from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 from tests.composite.documents import Stubs
-from tests.loop_turns import LoopTurns, count_loop_turns
+from tests.loop_turns import LoopTurns, assert_turns_below, count_loop_turns, longest_gap
 
 OTHERS = 50
 """Turns that others had at least; work on the event loop itself leaves them fewer than ten."""
@@ -116,6 +119,90 @@ async def test_an_output_of_a_gigabyte_is_refused():
         result = await client.call_tool("flow", {}, raise_on_error=False)
         assert (result.structured_content or {})["code"] == "MESSAGE_TOO_LARGE"
         assert [tool.name for tool in await client.list_tools()]
+
+
+LISTS = "[]," * 60_000
+
+MANY_PARTS = {
+    "of one step": {"id": "some", "tool": "lists", "arguments": {"count": 20}},
+    "of many iterations": {
+        "id": "some",
+        "type": "forEach",
+        "collection": "[" + "1," * 19 + "1]",
+        "step": {"tool": "lists"},
+    },
+}
+
+
+@pytest.mark.parametrize("what", MANY_PARTS)
+async def test_outputs_of_too_many_objects_and_arrays_are_refused(what: str):
+    stubs = Stubs()
+    stubs.add("lists", {"count": {}}, lambda given: f"[{LISTS * int(given.get('count', 1))}[]]")
+    definition = {"name": "flow", "description": "A flow", "steps": [MANY_PARTS[what]]}
+    CodeCallPlugin.init(composite_tools=[definition]).install(stubs.server)
+    async with Client(stubs.server) as client:
+        result = await client.call_tool("flow", {}, raise_on_error=False)
+    failure = result.structured_content or {}
+    assert (failure["code"], failure["step"], failure["steps"]) == ("OUTPUT_LIMIT", "some", {"some": "failed"})
+    assert "objects and arrays together; a run may hold 1," in failure["message"]
+
+
+async def test_a_large_output_is_decoded_while_others_have_their_turn():
+    stubs = Stubs()
+    stubs.add("big", answer=json.dumps({f"{number:x}": 0 for number in range(800_000)}))
+    stubs.add("echo", answer="yes")
+    CodeCallPlugin.init(composite_tools=[flow(after(tool="echo"))]).install(stubs.server)
+    async with Client(stubs.server) as client:
+        await assert_turns_below(40, lambda: client.call_tool("flow", {}), longest_gap)
+
+
+async def test_half_a_surrogate_pair_and_what_no_client_can_read():
+    stubs = Stubs()
+    stubs.add("half", answer=r'{"text": "\ud83d"}')
+    stubs.add("deep", answer="[" * 101 + "]" * 101)
+    stubs.add("large", answer="[1e999]")
+    definitions = [
+        {"name": f"flow_{name}", "description": "A flow", "steps": [{"id": "only", "tool": name}]}
+        for name in ("half", "deep", "large")
+    ]
+    CodeCallPlugin.init(composite_tools=definitions).install(stubs.server)
+    async with Client(stubs.server) as client:
+        assert (await client.call_tool("flow_half", {})).structured_content == {"text": "\ufffd"}
+        for name in ("deep", "large"):
+            result = await client.call_tool(f"flow_{name}", {}, raise_on_error=False)
+            assert (result.structured_content or {})["code"] == "OUTPUT_LIMIT"
+
+
+FREED = {
+    "that went well": [],
+    "that failed": [after(tool="down")],
+    "that failed in an iteration": [after(type="forEach", collection="[1]", step={"tool": "down"})],
+    "that went on": [after(tool="down", onError={"action": "continue"})],
+    "that took too long": [after(tool="hang", timeout="1ms")],
+}
+
+
+@pytest.mark.parametrize("what", FREED)
+async def test_a_run_that_has_ended_is_freed_at_once(what: str):
+    stubs = Stubs()
+    for name in ("big", "down"):
+        stubs.add(name, answer={"text": "x"})
+    stubs.failing.add("down")
+
+    @stubs.server.tool
+    async def hang() -> None:
+        await asyncio.sleep(60)
+
+    CodeCallPlugin.init(composite_tools=[flow(*FREED[what])]).install(stubs.server)
+    async with Client(stubs.server) as client:
+        gc.collect()
+        gc.disable()
+        try:
+            result = await client.call_tool("flow", {}, raise_on_error=False)
+            assert [each for each in gc.get_objects() if type(each) is WorkflowRun] == []
+        finally:
+            gc.enable()
+    assert result.is_error is (what not in ("that went well", "that went on"))
 
 
 async def test_definitions_are_read_beside_the_event_loop(tmp_path: Path):

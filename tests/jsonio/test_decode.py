@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codecall.jsonio.decode import QUICK_CONTAINERS, JsonBounds, NotJsonError, decode_json, read_json
+from codecall.jsonio.decode import (
+    FEWEST_CONTAINERS,
+    QUICK_CONTAINERS,
+    WHOLE_CHARS,
+    JsonBounds,
+    NotJsonError,
+    decode_json,
+    read_json,
+)
+from codecall.jsonio.incremental import PIECE
 from tests.loop_turns import count_loop_turns
 
 JSON = st.recursive(
@@ -61,3 +70,24 @@ async def test_nesting_is_bounded_however_many_there_are() -> None:
     assert await decode_json(json.dumps([[[]] * 20_000]), bounds) == [[[]] * 20_000]
     with pytest.raises(NotJsonError):
         await decode_json(json.dumps([[[]] * 20_000 + [[[]]]]), bounds)
+
+
+LARGE = {
+    "keys": json.dumps({f"{number:x}": 0 for number in range(150_000)}),
+    "rows": json.dumps([{"id": number, "name": f"n{number}"} for number in range(50_000)]),
+    "lists": json.dumps([[]] * 6 * FEWEST_CONTAINERS, separators=(",", ":")),
+}
+
+
+@pytest.mark.parametrize("what", LARGE)
+async def test_more_than_a_megabyte_or_many_containers_are_decoded_in_pieces(what: str) -> None:
+    text = LARGE[what]
+    with count_loop_turns() as turns:
+        assert await decode_json(text, JsonBounds(3, 400_000)) == json.loads(text)
+    assert turns.count > len(text) // (3 * PIECE)
+
+
+@pytest.mark.parametrize("text", ["[" + "0," * WHOLE_CHARS + "]", '["' + "\\ud800" * WHOLE_CHARS + '"]'])
+async def test_large_texts_are_refused_as_small_ones_are(text: str) -> None:
+    with pytest.raises(NotJsonError):
+        await decode_json(text, JsonBounds(3, 100))

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.loop_turns import assert_turns_below, longest_gap
+
 HALF = "\ud800"
 
 
@@ -79,3 +81,24 @@ async def test_in_a_value_and_in_a_description(odd: Any) -> None:
 async def test_in_a_context(odd: Any) -> None:
     refusal = await odd.refusal("codecall:execute", script="return 1", context={"a": HALF})
     assert refusal == "codecall:execute: context: holds text that is not valid Unicode"
+
+
+LARGE = '["\\ud800",' + "[]," * 1_000_000 + "[]]"
+
+READING = {
+    "invoke": ("codecall:invoke", {"tool": "large", "input": {}}),
+    "a script": ("codecall:execute", {"script": "return (await callTool('large', {}, {reference: true})).bytes"}),
+    "a resource": (
+        "codecall:execute",
+        {"script": "return (await readResource('large://it', {reference: true})).bytes"},
+    ),
+}
+
+
+@pytest.mark.parametrize("how", READING)
+async def test_in_a_large_value_others_have_their_turn(shop: Any, how: str) -> None:
+    shop.server.tool(lambda: LARGE, name="large", output_schema=None)
+    shop.server.resource("large://it", mime_type="application/json")(lambda: LARGE)
+    tool, arguments = READING[how]
+    assert (await shop.ask(tool, **arguments))["status"] == "ok"
+    await assert_turns_below(15, lambda: shop.result(tool, **arguments), longest_gap)

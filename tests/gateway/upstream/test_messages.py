@@ -22,7 +22,6 @@ from codecall.gateway.upstream.messages import (
     TooLargeError,
     is_within_value_limit,
     parse_message,
-    replace_lone_surrogates,
 )
 from codecall.gateway.upstream.server import Backend
 from tests.gateway.backends import RAW, result_text, serve_components, wait_until
@@ -72,19 +71,6 @@ def test_what_stands_in_texts_counts_as_one_value() -> None:
     table = json.dumps({"text": 'a,"b\\",[{:\n' * 100_000})
     assert is_within_value_limit(table.encode())
     assert not is_within_value_limit(b"[" + b'"",' * MAX_MESSAGE_VALUES + b"0]")
-
-
-@pytest.mark.parametrize(
-    ("written", "read"),
-    [
-        (rb'"\ud83d\ude00 \ud83d"', "\N{GRINNING FACE} \ufffd"),
-        (rb'"\ud83d\ud83d\ude00"', "\ufffd\N{GRINNING FACE}"),
-        (rb'"\uDE00\\ud83d\\\ud83d"', "\ufffd\\ud83d\\\ufffd"),
-        (rb'"\\\\ud83d"', "\\\\ud83d"),
-    ],
-)
-def test_halves_of_characters_are_replaced_and_nothing_else(written: bytes, read: str) -> None:
-    assert json.loads(replace_lone_surrogates(written)) == read
 
 
 def test_what_is_no_answer_is_not_taken_for_one() -> None:
