@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, TypeVar
 
-import msgspec
-
 from codecall.catalog.inference.output_schemas import OBSERVED_KEYWORD, schema_from_shape
 from codecall.catalog.inference.shapes import infer_shape
 from codecall.envelopes import JsonObject, LargeResult
 from codecall.errors import LimitExceeded, ResultNotFoundError, ToolCallError
-from codecall.jsonio.decode import check_syntax
+from codecall.jsonio.check import is_json
 from codecall.jsonio.incremental import JsonIndex, index_json
 from codecall.key_value import StoreError
 from codecall.options import ResultsOptions
@@ -191,11 +189,9 @@ class CallerResults:
             return characters
 
         json = await read_part_json(request, meta, text, max_bytes or self.max_value_bytes)
-        try:
-            check_syntax(json)
-        except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
+        if not await is_json(json):
             # Somebody else has written into the store.
-            raise _not_found(handle) from None
+            raise _not_found(handle)
         return json
 
 
