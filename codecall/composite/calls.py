@@ -15,8 +15,8 @@ from codecall.envelopes import MAX_STORED_INPUT_CHARS, CallRecord
 from codecall.errors import CodeCallError, ToolCallError
 from codecall.fastmcp_errors import log_unexpected
 from codecall.globs import display_name
+from codecall.jsonio.check import well_formed_json
 from codecall.jsonio.decode import BYTES_PER_CONTAINER, FEWEST_CONTAINERS, count_containers
-from codecall.jsonio.surrogates import well_formed_json
 from codecall.sandbox.interfaces import RunHooks
 
 MAX_BUFFERED_FACTOR: Final = 4

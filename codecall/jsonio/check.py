@@ -3,6 +3,10 @@
 A piece ends at a comma between two items. What is open there is known: with those brackets around it the piece is JSON
 of its own, and the decoder says whether it is. Of a string that is longer than a piece the characters are checked a
 piece at a time, and an empty string stands in its place.
+
+Programs that cut a text in the middle of an emoji escape halves of surrogate pairs, which are JSON and no Unicode text:
+the decoders of msgspec and pydantic refuse them. They are found in a copy of the same length without escaped
+backslashes, in which each escape is one.
 """
 
 from __future__ import annotations
@@ -15,9 +19,6 @@ from typing import Final
 import anyio.to_thread
 import msgspec
 
-from codecall.jsonio.decode import NotJsonError, check_syntax
-from codecall.jsonio.surrogates import without_surrogates
-
 PIECE: Final = 64 * 1024
 """Most characters of the text that are checked in one go: a millisecond."""
 
@@ -27,12 +28,29 @@ QUICK_CHARS: Final = 128 * 1024
 MAX_DEPTH: Final = 256
 """Most objects and arrays nested within each other. MCP refuses to send more than 255."""
 
+check_syntax: Final = msgspec.json.Decoder(msgspec.Raw).decode
+"""Checks that a text is JSON, without building its value. It refuses one thing that is JSON: escaped unpaired
+surrogates.
+
+Raises:
+    msgspec.MsgspecError, UnicodeEncodeError, RecursionError: the text is not JSON, or is nested too deeply.
+"""
+
 _CLOSING: Final = str.maketrans("[{", "]}")
 _NO_MARKS: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _LEVELS: Final = 4
 """Levels of containers that are matched all at once; deeper ones bracket by bracket."""
 
 _HIGH_SURROGATE: Final = re.compile(r"\\u[dD][89abAB]..", re.DOTALL)
+
+_SURROGATE: Final = re.compile(
+    rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|([89a-fA-F][0-9a-fA-F]{2}))"
+)
+"""A pair, or half of one in the group."""
+
+
+class NotJsonError(Exception):
+    """The text is not JSON, or is nested deeper than the runtime in a worker allows."""
 
 
 async def is_json(text: str) -> bool:
@@ -143,3 +161,39 @@ def _openings(brackets: str) -> str:
     """The beginning of a text after which a piece goes on, behind a comma."""
     outer = "".join("[" if bracket == "[" else '{"":' for bracket in brackets[:-1])
     return outer + {"": "", "[": "[0,", "{": '{"":0,'}[brackets[-1:]]
+
+
+def without_surrogates(text: str) -> str:
+    """A text that is JSON to msgspec if and only if `text` is JSON: other escapes are in place of surrogates."""
+    if not _may_have_surrogates(text):
+        return text
+    return text.replace(r"\\", "xx").replace(r"\ud", r"\u0").replace(r"\uD", r"\u0")
+
+
+def replace_lone_surrogates(data: bytes) -> bytes:
+    """JSON, or events of it, with U+FFFD in place of halves of characters that are escaped alone.
+
+    It is quick where there are few; with millions of them it takes seconds, in which a thread lets others run.
+    """
+    if rb"\ud" not in data and rb"\uD" not in data:
+        return data
+    repaired = bytearray(data)
+    for match in _SURROGATE.finditer(data.replace(rb"\\", b"xx")):
+        if match[1]:
+            repaired[match.start() + 2 : match.end()] = b"fffd"
+    return bytes(repaired)
+
+
+async def well_formed_json(text: str) -> str:
+    """JSON with U+FFFD in place of halves of surrogate pairs, which no Unicode text has."""
+    if not _may_have_surrogates(text):
+        return text
+    return _repaired(text) if len(text) <= PIECE else await anyio.to_thread.run_sync(_repaired, text)
+
+
+def _repaired(text: str) -> str:
+    return replace_lone_surrogates(text.encode()).decode()
+
+
+def _may_have_surrogates(text: str) -> bool:
+    return r"\ud" in text or r"\uD" in text

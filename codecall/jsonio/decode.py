@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple, NoReturn, cast
@@ -20,32 +19,10 @@ import anyio.to_thread
 import msgspec
 
 from codecall.concurrency import loop_turn
+from codecall.jsonio.check import NotJsonError, check_syntax
+from codecall.jsonio.incremental import JSON_STRING, child_values, read, read_json
 from codecall.redaction.clean import well_formed
 from codecall.sandbox import wire
-
-
-def _float(text: str) -> float:
-    if math.isinf(number := float(text)):
-        raise msgspec.DecodeError("Number out of range")
-    return number
-
-
-read_json: Final = msgspec.json.Decoder(float_hook=_float).decode
-"""Decodes JSON as `msgspec.json.decode` does, with a faster parser of floats. For numbers near the ends of what a float
-can hold msgspec's own takes 20 microseconds, so that a hundred thousand hold the interpreter for two seconds, in
-whatever thread.
-
-Raises:
-    msgspec.DecodeError, RecursionError: the text is not JSON, or is nested too deeply.
-"""
-
-check_syntax: Final = msgspec.json.Decoder(msgspec.Raw).decode
-"""Checks that a text is JSON, without building its value. It refuses one thing that is JSON: escaped unpaired
-surrogates.
-
-Raises:
-    msgspec.MsgspecError, UnicodeEncodeError, RecursionError: the text is not JSON, or is nested too deeply.
-"""
 
 
 def refuse_constant(name: str) -> NoReturn:
@@ -78,18 +55,11 @@ BYTES_PER_CONTAINER = 64
 """For every so many bytes a preset allows, one object or array more. An empty array is two bytes of JSON and sixty-four
 of the server's memory, and takes ten times as long to decode as other data."""
 
-JSON_STRING: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-"""A pattern for one string of JSON; needs `re.DOTALL`."""
-
 _STRING = re.compile(f"{JSON_STRING}?", re.DOTALL)
 _PIECE = re.compile(rf'(?:[^"]*+{JSON_STRING}){{1,1000}}+|.++', re.DOTALL)
 
 
 utf8_length: Final = wire.utf8_length
-
-
-class NotJsonError(Exception):
-    """The text is not JSON, or is nested deeper than the runtime in a worker allows."""
 
 
 class TooManyContainersError(Exception):
@@ -130,10 +100,8 @@ async def decode_json(text: str, bounds: JsonBounds) -> object:
         raise TooManyContainersError(brackets)
     try:
         if len(text) > WHOLE_CHARS or brackets > FEWEST_CONTAINERS:
-            from codecall.jsonio import incremental  # which imports this module
-
             check_syntax(text)
-            return await incremental.read(text.encode(), bounds.depth)
+            return await read(text.encode(), bounds.depth)
         if len(text) <= QUICK_CHARS and brackets <= QUICK_CONTAINERS:
             data = read_json(text)
         else:
@@ -179,13 +147,6 @@ async def check_depth(data: object, depth: int) -> None:
         if below and depth < 1:
             raise NotJsonError
         level = below
-
-
-def child_values(container: object) -> Iterable[object]:
-    """Returns the values in an object or an array; nothing for anything else."""
-    if isinstance(container, dict):
-        return cast("dict[str, object]", container).values()
-    return cast("list[object]", container) if isinstance(container, list) else ()
 
 
 _MAYBE_LONG = re.compile(rb"\d{3}")

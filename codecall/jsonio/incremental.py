@@ -16,14 +16,34 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import re
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from codecall.jsonio.decode import JSON_STRING, NotJsonError, check_syntax, child_values, read_json
+from codecall.jsonio.check import NotJsonError, check_syntax
+
+
+def _float(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise msgspec.DecodeError("Number out of range")
+    return number
+
+
+read_json: Final = msgspec.json.Decoder(float_hook=_float).decode
+"""Decodes JSON as `msgspec.json.decode` does, with a faster parser of floats. For numbers near the ends of what a float
+can hold msgspec's own takes 20 microseconds, so that a hundred thousand hold the interpreter for two seconds, in
+whatever thread.
+
+Raises:
+    msgspec.DecodeError, RecursionError: the text is not JSON, or is nested too deeply.
+"""
+
+JSON_STRING: Final = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+"""A pattern for one string of JSON; needs `re.DOTALL`."""
 
 PIECE: Final = 128 * 1024
 """Bytes that are decoded in one go: about a millisecond."""
@@ -96,6 +116,13 @@ _CHARACTERS: Final = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _PLAIN: Final = re.compile(_nested(0), re.DOTALL)
 _BRACKET: Final = re.compile(rf"{_nested(0)}([\[\]{{}}])", re.DOTALL)
 _BLANKS: Final = re.compile(_BLANK)
+
+
+def child_values(container: object) -> Iterable[object]:
+    """Returns the values in an object or an array; nothing for anything else."""
+    if isinstance(container, dict):
+        return cast("dict[str, object]", container).values()
+    return cast("list[object]", container) if isinstance(container, list) else ()
 
 
 async def read(data: bytes, depth: int) -> object:

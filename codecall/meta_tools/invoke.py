@@ -21,6 +21,7 @@ from codecall.errors import AccessDeniedError, CodeCallError, LimitExceeded, Sel
 from codecall.errors.hints import add_default_hint
 from codecall.globs import Patterns, display_name
 from codecall.identity import client_key
+from codecall.jsonio.check import well_formed_json
 from codecall.jsonio.decode import (
     BYTES_PER_CONTAINER,
     FEWEST_CONTAINERS,
@@ -30,7 +31,6 @@ from codecall.jsonio.decode import (
     decode_json,
     utf8_length,
 )
-from codecall.jsonio.surrogates import well_formed_json
 from codecall.meta_tools.base import (
     WELL_FORMED,
     Arguments,

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codecall.jsonio.check import QUICK_CHARS, is_json
+from codecall.jsonio.check import QUICK_CHARS, is_json, replace_lone_surrogates, well_formed_json
 from codecall.jsonio.decode import refuse_constant
-from codecall.jsonio.surrogates import replace_lone_surrogates, well_formed_json
 from codecall.redaction.clean import well_formed
 
 HALVES = st.text(st.sampled_from('\ud83d\ude00\udbff\udc00\\"u/aé\x00😀'), max_size=12)

@@ -49,7 +49,7 @@ from codecall.gateway.upstream.responses import (
 )
 from codecall.gateway.upstream.session import RelayingSession
 from codecall.gateway.upstream.stdio import MAX_MESSAGE_BYTES
-from codecall.jsonio.surrogates import replace_lone_surrogates
+from codecall.jsonio.check import replace_lone_surrogates
 
 logger = logging.getLogger("codecall")
 

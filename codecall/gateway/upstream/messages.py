@@ -22,7 +22,7 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCNotification, JSONRPC
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from codecall.jsonio.surrogates import replace_lone_surrogates
+from codecall.jsonio.check import replace_lone_surrogates
 
 MAX_MESSAGE_VALUES: Final = 200_000
 """Values and names one message may have, counted by its commas, colons and opening brackets."""

@@ -25,8 +25,8 @@ import anyio.to_thread
 from codecall.concurrency import Pauses
 from codecall.errors import InvalidInputError, LimitExceeded, MessageValidationError, ToolCallError
 from codecall.jsonio import incremental
+from codecall.jsonio.check import well_formed_json
 from codecall.jsonio.decode import JsonBounds, NotJsonError, count_containers, encode_json, utf8_length
-from codecall.jsonio.surrogates import well_formed_json
 from codecall.presets import Preset
 from codecall.sandbox import wire
 from codecall.sandbox.host.outcomes import RawResult, check_large_result

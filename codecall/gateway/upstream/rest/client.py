@@ -32,7 +32,7 @@ from codecall.gateway.upstream.responses import (
     take_charset,
     unread,
 )
-from codecall.jsonio.surrogates import replace_lone_surrogates
+from codecall.jsonio.check import replace_lone_surrogates
 
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 """Largest answer of an API."""
