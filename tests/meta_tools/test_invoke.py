@@ -135,3 +135,20 @@ async def test_half_a_surrogate_pair_does_not_break_the_answer(shop: Any) -> Non
     shop.server.tool(lambda: '{"text": "\\ud800 and \\ud83d\\ude00"}', name="odd", output_schema=None)
     answer = await shop.ask("codecall:invoke", tool="odd", input={})
     assert answer == {"status": "ok", "result": {"text": "\ufffd and \N{GRINNING FACE}"}}
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "said"),
+    [
+        ("[1e999]", "TOOL_EXECUTION_ERROR", "out of range"),
+        ("[" * 101 + "]" * 101, "TOOL_EXECUTION_ERROR", "nested more than 100 deep"),
+        ("[" + "[]," * 100_000 + "[]]", "OUTPUT_LIMIT", "100002 objects and arrays"),
+    ],
+    ids=["number", "nesting", "objects and arrays"],
+)
+async def test_what_clients_cannot_read_is_an_error(make_shop: Any, value: str, code: str, said: str) -> None:
+    shop = make_shop(results=False)
+    shop.server.tool(lambda: value, name="odd", output_schema=None)
+    error = (await shop.ask("codecall:invoke", tool="odd", input={}))["error"]
+    assert error["code"] == code
+    assert said in error["message"]
