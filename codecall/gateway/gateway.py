@@ -116,6 +116,7 @@ class Gateway:
                 wait_for_first=functools.partial(self._must_wait, server.exposed),
                 asking=asking if name in asked else None,
                 guard=asking if has_rules else None,
+                per_client=server.per_client,
             )
             for name, server in enabled.items()
         }

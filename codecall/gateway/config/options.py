@@ -111,7 +111,8 @@ class ServerOptions(Options):
     sampling: bool = False
     """Let it use the models of clients that offer theirs (MCP sampling); False: it is refused."""
     per_client: bool = False
-    """Give each client of the gateway a connection, and so a process, of its own. False: all share one."""
+    """Give each client of the gateway a connection, and so a process, of its own. False: all share one. What clients
+    see of it is listed over the gateway's own connection."""
 
     @model_validator(mode="after")
     def _listed_in_one_way(self) -> Self:

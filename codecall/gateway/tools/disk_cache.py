@@ -65,6 +65,8 @@ def config_fingerprint(name: str, server: AnyServer) -> str:
     folder or a URL stand for: of that a digest, as it may be secret.
     """
     configuration: dict[str, object] = {"format": FORMAT, "name": name}
+    if server.per_client:
+        configuration["per_client"] = True  # what was listed over a connection of all clients is not for each of them
     references: list[str] = []
     variables: dict[str, str] = {}
     match server:

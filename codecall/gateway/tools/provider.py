@@ -8,21 +8,23 @@ from typing import Final, TypeVar
 
 from fastmcp.prompts import Prompt
 from fastmcp.resources import Resource, ResourceTemplate
+from fastmcp.server.dependencies import get_context
 from fastmcp.server.providers import Provider
 from fastmcp.tools import Tool
 from fastmcp.utilities.components import FastMCPComponent
 from fastmcp.utilities.versions import VersionSpec
+from mcp import MCPError
 
 from codecall.catalog.uris import match_steps
 from codecall.errors import CodeCallError
 from codecall.gateway.config.options import AccessOptions
 from codecall.gateway.tools.access import AccessRules, UnmatchedPattern
-from codecall.gateway.tools.components import CallGuard
+from codecall.gateway.tools.components import CallGuard, GatewayResource
 from codecall.gateway.tools.disk_cache import ListingCacheFile
-from codecall.gateway.tools.filter import HiddenComponent, ReservedNames
+from codecall.gateway.tools.filter import HiddenComponent, ReservedNames, screen_components
 from codecall.gateway.tools.refresher import ListingRefresher, OnChanged
 from codecall.gateway.upstream.interface import Upstream
-from codecall.gateway.upstream.listing import Listing
+from codecall.gateway.upstream.listing import Listing, read_resources
 from codecall.redaction.clean import well_formed
 
 logger = logging.getLogger("codecall")
@@ -46,6 +48,7 @@ class ServerProvider(Provider):
         wait_for_first: asked whether this request has to wait for a server of which nothing is known yet.
         asking: has a person allow calls of tools that are asked for; None: there is no way to ask.
         guard: holds calls of the others against rules; None: no rule is about any.
+        per_client: whether the server has a session of its own for each client, and may list resources to it alone.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class ServerProvider(Provider):
         wait_for_first: Callable[[], bool] = lambda: True,
         asking: CallGuard | None = None,
         guard: CallGuard | None = None,
+        per_client: bool = False,
     ) -> None:
         super().__init__()
         self.upstream: Final = upstream
@@ -74,6 +78,7 @@ class ServerProvider(Provider):
             guard=guard,
         )
         self._asking = asking
+        self._per_client = per_client
         self._wait_for_first = wait_for_first
 
     @property
@@ -215,7 +220,25 @@ class ServerProvider(Provider):
 
     async def _get_resource(self, uri: str, version: VersionSpec | None = None) -> Resource | None:
         await self._refresher.wait_for_first_listing(self._wait_for_first)
-        return _if_version(self._refresher.visible.resource_by_uri.get(uri), version)
+        resource = self._refresher.visible.resource_by_uri.get(uri)
+        if resource is None and self._per_client and await self._get_resource_template(uri) is None:
+            resource = await self._own_resource(uri)
+        return _if_version(resource, version)
+
+    async def _own_resource(self, uri: str) -> Resource | None:
+        """The resource of that URI that the server lists in the session of this client."""
+        try:
+            async with self.upstream.use(get_context()) as call:
+                listed = await read_resources(call.session, self.upstream.name)
+        except (CodeCallError, MCPError):
+            return None
+        return screen_components(
+            tuple(resource for resource in listed if str(resource.uri) == uri),
+            large=True,
+            reason_to_hide=lambda _: None,
+            make=lambda resource: GatewayResource.from_mcp(self.upstream, resource),
+            hide=lambda _name, _reason: None,
+        ).get(uri)
 
     async def _list_resource_templates(self) -> Sequence[ResourceTemplate]:
         await self._refresher.wait_for_first_listing(self._wait_for_first)

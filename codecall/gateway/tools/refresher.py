@@ -32,7 +32,7 @@ from codecall.gateway.tools.components import CallGuard
 from codecall.gateway.tools.disk_cache import ListingCacheFile
 from codecall.gateway.tools.filter import ReservedNames, VisibleComponents, build_visible_components
 from codecall.gateway.upstream.interface import Upstream
-from codecall.gateway.upstream.listing import Listing
+from codecall.gateway.upstream.listing import Listing, is_other_version
 from codecall.globs import display_name
 from codecall.wording import join_names
 
@@ -276,15 +276,11 @@ class ListingRefresher:
             self._backoff.note_change()
             self._refresh_later()
         elif not self._lock.locked():
-            if self._is_other_version():
+            if is_other_version(self._upstream.server_info, (self.visible.listing or Listing()).server_info):
                 self._is_confirmed = False
                 self._refresh_later()
             elif not self._is_checked:
                 self._refresh_later(only_if_old=True)
-
-    def _is_other_version(self) -> bool:
-        now, then = self._upstream.server_info, (self.visible.listing or Listing()).server_info
-        return now is not None and then is not None and (now.name, now.version) != (then.name, then.version)
 
     def _refresh_later(self, *, only_if_old: bool = False) -> None:
         """Have the server asked in the background."""

@@ -89,6 +89,11 @@ class Listing:
 _JSON: Final = TypeAdapter(Listing)
 
 
+def is_other_version(now: mcp_types.Implementation | None, then: mcp_types.Implementation | None) -> bool:
+    """Whether a server that says of itself what `now` is has another name or version than one that said `then`."""
+    return now is not None and then is not None and (now.name, now.version) != (then.name, then.version)
+
+
 async def read_listing(session: ClientSession, server: str) -> Listing:
     """Read everything the server of `session` lists; lists that it does not have are empty.
 
@@ -103,10 +108,6 @@ async def read_listing(session: ClientSession, server: str) -> Listing:
         page = await session.list_tools(params=params)
         return page.tools, page.next_cursor
 
-    async def resources(params: mcp_types.PaginatedRequestParams) -> _Page[mcp_types.Resource]:
-        page = await session.list_resources(params=params)
-        return page.resources, page.next_cursor
-
     async def templates(params: mcp_types.PaginatedRequestParams) -> _Page[mcp_types.ResourceTemplate]:
         page = await session.list_resource_templates(params=params)
         return page.resource_templates, page.next_cursor
@@ -118,13 +119,31 @@ async def read_listing(session: ClientSession, server: str) -> Listing:
     return Listing(
         # Tools are asked for in any case: servers forget to say that they have some.
         tools=await reader.read_all(tools),
-        resources=await reader.read_all(resources) if capabilities.resources is not None else (),
+        resources=await read_resources(session, server, reader),
         templates=await reader.read_all(templates) if capabilities.resources is not None else (),
         prompts=await reader.read_all(prompts) if capabilities.prompts is not None else (),
         server_info=session.server_info,
         instructions=session.instructions,
         capabilities=session.server_capabilities,
     )
+
+
+async def read_resources(
+    session: ClientSession, server: str, reader: _BoundedReader | None = None
+) -> tuple[mcp_types.Resource, ...]:
+    """Read the resources that the server of `session` lists.
+
+    Raises:
+        ServerUnavailableError, MCPError: as `read_listing`.
+    """
+
+    async def page_at(params: mcp_types.PaginatedRequestParams) -> _Page[mcp_types.Resource]:
+        page = await session.list_resources(params=params)
+        return page.resources, page.next_cursor
+
+    if session.server_capabilities is None or session.server_capabilities.resources is None:
+        return ()
+    return await (reader or _BoundedReader(server)).read_all(page_at)
 
 
 async def listen_for_changes(session: ClientSession, on_change: Callable[[str], None], logger: logging.Logger) -> None:

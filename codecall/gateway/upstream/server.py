@@ -38,7 +38,7 @@ from codecall.gateway.upstream.errors import (
     start_error,
     too_many_clients_error,
 )
-from codecall.gateway.upstream.listing import Listing, read_listing
+from codecall.gateway.upstream.listing import Listing, is_other_version, read_listing
 from codecall.gateway.upstream.relay import InFlightCall
 from codecall.identity import client_key
 from codecall.options import SanitizationOptions
@@ -156,18 +156,29 @@ class Backend:
         try:
             return await self._read_listing()
         except ServerUnavailableError:
-            if not self._running():
+            if not self._running_for_all():
                 raise
             return await self._read_listing()  # a client's connection has replaced the one that was asked
 
     async def _read_listing(self) -> Listing:
-        ready = next((one for one in self._running() if one.ready.done()), None)
+        ready = next((one for one in self._running_for_all() if one.ready.done()), None)
+        if (
+            ready is not None
+            and not ready.serves_clients
+            and is_other_version(self.server_info, ready.session.server_info)
+        ):
+            await ready.close()  # a client's own connection has come upon a newer program
+            ready = None
         connection = ready or await self._ready_connection(self._key(None), silent=True)
         async with connection.call(None, for_client=False) as call:
             return await read_listing(call.session, self.name)
 
     def _running(self) -> list[UpstreamConnection]:
         return [slot.connection for slot in self._slots.values() if slot.connection and slot.connection.is_open]
+
+    def _running_for_all(self) -> list[UpstreamConnection]:
+        """The connections that are no client's own. All clients see what is listed over them, and over no other."""
+        return [one for key in self._slots if not key[0] and (one := self._connection_of(key))]
 
     def on_changed(self, callback: Callable[[str], None]) -> None:
         """Have `callback` called, on the event loop: with "started" when it was connected for a call, and with "tools",
@@ -223,9 +234,9 @@ class Backend:
         """The connection of that client, made if there is none; callers that come meanwhile wait for the same one."""
         if not self._open:
             raise gateway_closing_error(self.name)
-        if key not in self._slots and len(self._slots) >= MAX_CLIENTS:
+        if key[0] and key not in self._slots and self._has_max_clients():
             self._remove_failed_slots()
-            if len(self._slots) >= MAX_CLIENTS:
+            if self._has_max_clients():
                 raise too_many_clients_error(self.name, MAX_CLIENTS)
         slot = self._slots.setdefault(key, _Slot())
         connection = slot.connection
@@ -278,7 +289,7 @@ class Backend:
             replaces=self._take_unused(key) if isinstance(self.options, StdioServer) else None,
             serves_clients=not silent,
             logger=self._logger,
-            on_change=self._note_change,
+            on_change=lambda change: self._note_change(change, client=key[0]),
             on_close=on_close,
         )
         connection.ready.add_done_callback(on_ready)
@@ -307,6 +318,9 @@ class Backend:
         if self._modern is False and key[1] == "auto" and legacy not in self._slots:
             self._slots[legacy] = self._slots.pop(key, slot)
 
+    def _has_max_clients(self) -> bool:
+        return sum(bool(client) for client, _ in self._slots) >= MAX_CLIENTS
+
     def _remove_failed_slots(self) -> None:
         """Make room: forget clients whose connections failed and may be tried again."""
         now = asyncio.get_running_loop().time()
@@ -319,7 +333,9 @@ class Backend:
             if entry is slot:
                 del self._slots[key]
 
-    def _note_change(self, change: str) -> None:
+    def _note_change(self, change: str, *, client: str) -> None:
+        if client and self._running_for_all():
+            return  # what all clients see is heard over these; the rest is that client's own
         self._pending_changes[change] = None
         if self._change_timer is None and self._open:
             loop = asyncio.get_running_loop()

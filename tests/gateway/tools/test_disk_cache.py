@@ -119,6 +119,7 @@ def test_a_server_configured_in_another_way_has_another_file():
         ("x", base.model_copy(update={"cwd": "/tmp"})),
         ("x", base.model_copy(update={"env": {}})),
         ("x", base.model_copy(update={"command": "b"})),
+        ("x", base.model_copy(update={"per_client": True})),
         ("x", HttpServer(url="https://a")),
         ("x", HttpServer(url="https://a", headers={"Authorization": "t"})),
         ("x", HttpServer(url="https://b")),
