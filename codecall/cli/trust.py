@@ -52,6 +52,16 @@ _VALUE: Final = re.compile(r"(?:(?P<name>[A-Za-z_][\w-]*)(?P<assigned>=|:\s*))?(
 that no code hides behind the mark of a secret."""
 _SEGMENT: Final = re.compile(r"[^/]+")
 _PLAIN_WORD: Final = re.compile(r"[\w@%+=:,./…-]+")
+_PLACE: Final = re.compile(r"[/\\~@]|[\w-]\.[\w-]|\w:\d")
+"""In a word that may be a path, a host or a file."""
+_PLACE_KEY: Final = re.compile(
+    r"(?:.*(?:_|[a-z](?=[A-Z])))?(?i:file|folder|dir|path|host|domain|url|uri|storage|endpoint|origin)s?"
+)
+"""Names of options that hold one, whatever it looks like."""
+_RATE: Final = re.compile(r"[\d.]+/\w+")
+_DESCRIBED: Final = {"command", "args", "env", "env_file", "cwd", "url", "headers", "auth", "openapi", "base_url"}
+"""Options of servers that are told in words of their own."""
+_LITERAL_USER: Final = re.compile(r"(?<=://)(?:[^/?#\\@\s$]|\$(?!\{))+(?=@)")
 _URL_USER: Final = re.compile(r"(?<=://)[\w.~%:+-]+(?=@)")
 
 
@@ -66,7 +76,7 @@ def require_trust(file: Path, configuration: Configuration) -> None:
         return
     state = "is not trusted" if record is None else "has changed since it was trusted"
     raise OptionsError(
-        f"{file} {state}, and decides what is started: {describe_started(configuration.options)}",
+        f"{file} {state}, and decides what is started and what goes where: {describe_started(configuration.options)}",
         code="UNTRUSTED_CONFIGURATION",
         hint=f"Look at it; then say `codecall trust {file}`, or name it in the command: --config {file}",
     )
@@ -115,19 +125,46 @@ def trust_records() -> Iterator[TrustRecord]:
 
 
 def describe_started(options: GatewayOptions) -> str:
-    """The servers of a configuration in one line, and the files that records go to; without secrets."""
-    servers = options.servers.items()
-    started = "; ".join(f"{name}: {_describe_server(server)}" for name, server in servers) or "no servers"
-    files = _record_files(options)
-    return f"{started}; writes records to {', '.join(files)}" if files else started
+    """The servers of a configuration in one line, and every other option that reads the environment, or names a URL, a
+    host or a file; without secrets."""
+    started = [f"{name}: {_describe_server(server)}" for name, server in options.servers.items()] or ["no servers"]
+    servers = {
+        name: server.model_dump(exclude_unset=True, exclude=_DESCRIBED) for name, server in options.servers.items()
+    }
+    others = {"servers": servers, **options.model_dump(exclude_unset=True, exclude={"servers"})}
+    return "; ".join([*started, *_describe_places(others, ())])
 
 
-def _record_files(options: GatewayOptions) -> list[str]:
-    audit = options.codecall.get("audit")
-    sinks = cast("Mapping[str, object]", audit).get("sinks") if isinstance(audit, Mapping) else None
-    listed = cast("Sequence[object]", sinks) if isinstance(sinks, list | tuple) else ()
-    files = [cast("Mapping[str, object]", sink).get("file") if isinstance(sink, Mapping) else sink for sink in listed]
-    return [_one_line(file) for file in files if isinstance(file, str)]
+def _describe_places(value: object, keys: tuple[str, ...]) -> Iterator[str]:
+    """Each text in nested options that may be a place where something goes, or reads the environment, with its keys.
+    Whatever the options mean: what looks like a place is one."""
+    from codecall.gateway.config.secret_detection import is_secret_setting
+    from codecall.gateway.config.variables import ABSOLUTE_PATH, referenced_names
+
+    if isinstance(value, Mapping):
+        for key, item in cast("Mapping[object, object]", value).items():
+            yield from _describe_places(item, (*keys, str(key)))
+    elif isinstance(value, list | tuple):
+        for item in cast("Sequence[object]", value):
+            yield from _describe_places(item, keys)
+    elif isinstance(value, str | Path):
+        text = str(value).strip()
+        names = referenced_names(text)
+        if not (names or _PLACE_KEY.fullmatch(keys[-1]) or ABSOLUTE_PATH.match(text)):
+            # Of prose, such as a description, the URLs.
+            words = text.split()
+            text = " ".join(word for word in words if "://" in word or (len(words) == 1 and _PLACE.search(word)))
+            if not text or _RATE.fullmatch(text):
+                return
+        named = [keys[-1], *(key[:-1] for key in keys[-2:-1] if key.endswith("s"))]
+        if "://" not in text and any(is_secret_setting(name, text) for name in named):
+            text = ""
+        if text or names:
+            if "://" in text or not ABSOLUTE_PATH.match(text):
+                text = text.encode("ascii", "backslashreplace").decode()  # letters that look like others, in a host
+            _, shown = _without_secrets("", (_LITERAL_USER.sub("…", text),)) if text else ("", "…")
+            reads = f" (reads {', '.join(names)})" if names else ""
+            yield f"{_one_line('.'.join(keys))} = {_one_line(shown)}{reads}"
 
 
 def _describe_server(server: AnyServer) -> str:

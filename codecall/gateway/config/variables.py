@@ -238,6 +238,10 @@ def resolve_server(server: Server, *, name: str, environ: Mapping[str, str] | No
 def _check_url(field: str, written: str, url: str, replacer: _ReferenceReplacer) -> None:
     if (reason := explain_url(url)) is not None:
         replacer.refuse(f"{field}: {reason}")
+    _check_address(field, written, url, replacer)
+
+
+def _check_address(field: str, written: str, url: str, replacer: _ReferenceReplacer) -> None:
     # `https://evil.example${HOME}@good.example/` is shown as the second, and leads to the first.
     address = url_address(written)
     if address and "${" not in address and address != url_address(url):
@@ -282,14 +286,17 @@ def resolve_values(
     """Copy nested options (`serve.auth`, `codecall`, `rate_limits`) with references replaced in every string.
 
     Raises:
-        OptionsError: a variable is not set. Names them all, under `where`, and no value.
+        OptionsError: a variable is not set, or a URL leads to another host than is written. Names them all, under
+            `where`, and no value.
     """
     replacer = _ReferenceReplacer(where, os.environ if environ is None else environ)
 
     def walk(value: object, place: str) -> object:
         match value:
             case str():
-                return replacer.text(value, place)
+                text = replacer.text(value, place)
+                _check_address(place, value, text, replacer)
+                return text
             case list() | tuple():
                 items = cast("list[object]", value)
                 return [walk(item, f"{place}[{index}]") for index, item in enumerate(items)]
@@ -316,13 +323,15 @@ def required_variables(server: AnyServer) -> tuple[str, ...]:
     return tuple(names)
 
 
-def referenced_names(server: AnyServer) -> tuple[str, ...]:
-    """The names that the options of a server refer to in whatever way, each once."""
+def referenced_names(server: AnyServer | str) -> tuple[str, ...]:
+    """The names that the options of a server, or a text, refer to in whatever way, each once."""
     return tuple(dict.fromkeys(match["name"] for match in _references(server)))
 
 
-def _references(server: AnyServer) -> Iterator[re.Match[str]]:
+def _references(server: AnyServer | str) -> Iterator[re.Match[str]]:
     match server:
+        case str():
+            texts = [server]
         case StdioServer():
             texts = [server.command, *server.args, *server.env.values(), server.cwd or "", server.env_file or ""]
         case HttpServer():

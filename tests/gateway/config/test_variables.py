@@ -137,6 +137,18 @@ def test_a_reference_moves_no_url_to_another_host(field: str, text: str):
         resolve_server(server, name="a", environ=environ)
 
 
+@pytest.mark.parametrize("text", ["${HOME}", "${workspaceFolder}", "${ODD}", "${ODD:-x}"])
+def test_a_reference_moves_no_url_of_another_option_either(text: str):
+    environ = {"HOME": "/home/a", "ODD": "?", "PASSWORD": "p@ss"}
+    storage = f"redis://evil.example{text}@redis.example/0"
+    with pytest.raises(
+        OptionsError, match=r"rate_limits\.storage: what its references stand for leads to another host"
+    ):
+        resolve_values({"storage": storage}, where="rate_limits", environ=environ)
+    storage = "redis://:${PASSWORD}@redis.example/0"
+    assert resolve_values({"a": [storage]}, where="", environ=environ) == {"a": ["redis://:p@ss@redis.example/0"]}
+
+
 @pytest.mark.parametrize("value", ["x#y", "x\\y", "x y", "x\u200by"])
 def test_values_in_urls_have_no_characters_that_programs_read_differently(value: str):
     server = HttpServer.read({"url": "https://${USER}:${PW}@h.example/mcp"}, where="a")

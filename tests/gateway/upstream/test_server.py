@@ -122,10 +122,10 @@ async def test_clients_whose_connections_failed_take_no_place(monkeypatch: pytes
     async with Backend("git", plain_server()) as backend:
         for name in ("a", "b"):
             backend._slots[name, "auto"] = backends._Slot(failures=1)
-        assert (await call(backend, "pid")).isdigit()
-        backend._slots["c", "auto"] = backends._Slot(failures=1, not_before=1e12)
+        await backend._ready_connection(("c", "auto"))
+        backend._slots["d", "auto"] = backends._Slot(failures=1, not_before=1e12)
         with pytest.raises(ServerUnavailableError, match="has 2 connections, one for each client"):
-            await backend._ready_connection(("d", "auto"))
+            await backend._ready_connection(("e", "auto"))
 
 
 async def test_back_off_grows(monkeypatch: pytest.MonkeyPatch) -> None:
