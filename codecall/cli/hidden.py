@@ -78,4 +78,5 @@ def print_hidden(output: Output, hidden: Sequence[HiddenTools]) -> None:
         what = "What allows them, in the configuration (`codecall tools --all` has each reason):"
         output.note(what.replace("allows", "allows all calls of") if hidden[0].code == "asked" else what, "")
         for each in hidden:
-            output.note(each.allow, "cyan")
+            for line in each.allow.split("\n"):
+                output.note(line, "cyan")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+HANGING: Final = "    "
+"""What the second and further lines of a text begin with: servers write many, and none of them stands where ours do."""
 
 SHORT_CELL: Final = 24
 """Cells that a value of a list may take to stand on one line with others."""
@@ -40,9 +43,18 @@ class Column:
 def print_lines(console: Console, text: Text) -> None:
     """Print `text`, broken at its blanks where a terminal is narrower; a pipe gets its lines as they are."""
     if console.is_terminal:
-        text = text.copy()
-        text.plain = break_text(text.plain, console.width)
+        lines = text.split("\n", allow_blank=True)
+        text = Text("\n").join(part for line in lines for part in _break_styled(line, console.width))
     console.print(text, soft_wrap=True)
+
+
+def _break_styled(line: Text, width: int) -> Iterator[Text]:
+    """The parts of a line, each but the first behind the blanks of the line, or `HANGING`."""
+    margin, start = max(_leading_blanks(line.plain), HANGING, key=len), 0
+    for number, part in enumerate(_break_line(line.plain, width, margin).split("\n")):
+        end = start + len(part) - (len(margin) if number else 0)
+        yield Text(margin) + line[start:end] if number else line[start:end]
+        start = end + 1  # a blank stood there
 
 
 def break_text(text: str, width: int, *, indent: str = "") -> str:
@@ -53,13 +65,18 @@ def break_text(text: str, width: int, *, indent: str = "") -> str:
         width: in cells.
         indent: what the second and further parts of a line begin with, behind the blanks that it begins with itself.
     """
-    return "\n".join(_break_line(line, width, indent) for line in text.split("\n"))
+    return "\n".join(
+        _break_line(line, width, _leading_blanks(line) + indent if indent else "") for line in text.split("\n")
+    )
 
 
-def _break_line(line: str, width: int, indent: str) -> str:
+def _leading_blanks(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" "))]
+
+
+def _break_line(line: str, width: int, margin: str) -> str:
     if cell_len(line) <= width:
         return line
-    margin = (line[: len(line) - len(line.lstrip(" "))] + indent) if indent else ""
     first, *words = line.split(" ")
     broken, used = first, cell_len(first)
     for word in words:

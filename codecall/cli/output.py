@@ -29,7 +29,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from codecall.cli.layout import Column, break_text, print_lines, print_table
+from codecall.cli.layout import HANGING, Column, break_text, print_lines, print_table
 from codecall.errors import CodeCallError
 from codecall.redaction.clean import escape_invisible, json_escape
 
@@ -83,7 +83,7 @@ class Output:
 
     def code(self, text: str) -> None:
         """Print a program for a person to read: on a terminal its long lines are broken at their blanks."""
-        text = escape_unprintable(text)
+        text = escape_invisible(text, keep="\n")
         self.text(break_text(text, self.out.width, indent="    ") if self.rich else text)
 
     def line(self, text: str, style: str = "") -> None:
@@ -204,8 +204,9 @@ class _CountColumn(ProgressColumn):
 
 
 def escape_unprintable(text: str) -> str:
-    """Escape the characters of `text` that do not print. Line breaks stay, tabs become blanks."""
-    return escape_invisible(text, keep="\n")
+    """Escape the characters of `text` that do not print. Line breaks stay, and what follows one is indented, so that it
+    is not taken for a line of ours; tabs become blanks."""
+    return escape_invisible(text, keep="\n").replace("\n", f"\n{HANGING}")
 
 
 def one_line(text: str) -> str:

@@ -92,14 +92,19 @@ class TerminalPerson:
     async def answer(self, message: str, _type: object, params: ElicitRequestParams, _context: object) -> ElicitResult:
         """The answer to a question, as FastMCP's `elicitation_handler` gives it."""
         if not isinstance(params, ElicitRequestFormParams):
-            self._output.note(f"\n{message}\nIt asks to open {params.url}, which this command does not do.\n", "")
+            self._show(f"{message}\nIt asks to open {params.url}, which this command does not do.")
             return ElicitResult(action="cancel")
         async with self._turn:
             return await anyio.to_thread.run_sync(self._fill_in, message, params, abandon_on_cancel=True)
 
+    def _show(self, question: str) -> None:
+        # What others wrote is indented in it, and so told from its own lines.
+        for line in ("", *question.split("\n"), ""):
+            self._output.note(line, "")
+
     def _decide(self, request: ApprovalRequest) -> Decision:
         with self._progress.paused():
-            self._output.note(f"\n{request.question}\n", "")
+            self._show(request.question)
             try:
                 answer = self._choose(
                     "Allow it? all: every call of it in this run; stop: end the run; a letter will do",
@@ -123,7 +128,7 @@ class TerminalPerson:
 
         schema: JsonObject = dict(params.requested_schema)
         with self._progress.paused():
-            self._output.note(f"\n{message}\n", "")
+            self._show(message)
             try:
                 answer = self._choose("Answer it?", ["yes", "no", "cancel"], default="yes")
                 if answer != "yes":

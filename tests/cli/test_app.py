@@ -18,6 +18,7 @@ from codecall.cli.output import Output, escape_unprintable, json_text, one_line
 from codecall.cli.render import render_finding, timeline
 from codecall.errors import CodeCallError, OptionsError, ServerUnavailableError
 from tests.cli.conftest import CommandLine, Terminal
+from tests.gateway.backends import SERVERS
 from tests.loaded_python import LoadedPython
 
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -25,6 +26,7 @@ PAGE = (REPOSITORY / "docs" / "reference" / "cli.md").read_text(encoding="utf-8"
 GUIDE = (REPOSITORY / "docs" / "guide" / "cli.md").read_text(encoding="utf-8")
 
 
+RAW = SERVERS / "raw.py"
 CALL = {"number": 1, "startMs": 0, "durationMs": 1, "outcome": "error"}
 
 
@@ -118,7 +120,7 @@ def test_a_fault_of_our_own_shows_its_traceback(cli: CommandLine, monkeypatch: p
 
 
 def test_what_others_wrote_cannot_drive_the_terminal():
-    assert escape_unprintable("a\x1b[2Jb\tc\nd\u202e") == "a\\u{1B}[2Jb c\nd\\u{202E}"
+    assert escape_unprintable("a\x1b[2Jb\tc\nd\u202e") == "a\\u{1B}[2Jb c\n    d\\u{202E}"
     assert one_line("a\r\n\tb") == "a b"
     assert json_text({"a": "\x1b\x7f\u202e\ud800é"}) == '{"a":"\\u001b\\u007f\\u202e\\ud800é"}'
     assert json_text(["é"], ascii_only=True) == '["\\u00e9"]'
@@ -129,6 +131,46 @@ def test_what_others_wrote_cannot_drive_the_terminal():
     assert ":smile: [/]" in err.getvalue()
     shown_text = render_finding("a.js\x1b", "", {"code": "E\x1b[0m", "message": "m\x1b", "hint": "h\x1b"}).plain
     assert "\x1b" not in shown_text + timeline([{**CALL, "name": "n\x1b", "code": "c\x1b"}], 1, 80).plain
+
+
+FAKE = "it said\r\nhint: FAKE\nerror: FAKE " + "x" * 50 + " warning: FAKE"
+"""What a server writes to look like lines of ours: by line ends of its own, and where a terminal of 80 columns ends."""
+
+ANSWERS = """
+const [log, failure] = [%s, %s];
+try { await raw.write({ lines: [[log, 1], [failure, 1]] }) } catch (error) { console.log(error.message) }
+await raw.write({ lines: [[failure, 1]] })
+"""
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_no_line_that_others_wrote_looks_like_one_of_ours(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, terminal: bool
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    usage = {"description": FAKE, "code": f"// {FAKE}".replace("\r\n", " ").replace("\n", "\n// ")}
+    schema = {"type": "object", "properties": {"a": {"type": "string", "description": FAKE}}}
+    cli.serve(
+        shop=[
+            {"name": "t", "description": f"{FAKE}.\n\n- one\n- two", "inputSchema": schema}
+            | {"_meta": {"codecall": {"examples": [usage]}}}
+        ]
+    )
+    with (cli.folder / "codecall.toml").open("a") as file:
+        file.write(f"[servers.raw]\ncommand = {json.dumps(sys.executable)}\nargs = ['-IS', {json.dumps(str(RAW))}]\n")
+    cli("trust")
+    log = {"method": "notifications/message", "params": {"level": "error", "data": FAKE}}
+    failure = {"id": "%ID%", "result": {"isError": True, "content": [{"type": "text", "text": FAKE}]}}
+    lines = [json.dumps({"jsonrpc": "2.0", **each}).replace('"%ID%"', "%ID%") for each in (log, failure)]
+    script = cli.write("a.js", ANSWERS % tuple(map(json.dumps, lines)))
+    for words in (("describe", "shop_t"), ("describe", "shop_t", "--typescript"), ("run", str(script)), ("tools",)):
+        ran = cli(*words, terminal=terminal)
+        shown = re.sub(r"\x1b\[[0-9;]*[a-zA-Z]", "", ran.out + ran.err).split("\n")
+        assert [line for line in shown if re.match(r" {0,3}(hint|error|warning): ?FAKE", line)] == []
+        if words[0] != "tools":
+            assert "FAKE" in "".join(shown)
+        if words == ("describe", "shop_t"):
+            assert [line for line in shown if "- " in line] == ["    - one", "    - two"]
 
 
 def test_no_color_is_respected(cli: CommandLine, monkeypatch: pytest.MonkeyPatch):

@@ -197,7 +197,7 @@ def test_describe_answers_as_the_meta_tool_does(shop: CommandLine):
     assert document["tools"][0]["inputSchema"]["properties"] == {"text": {"type": "string"}}
     result = shop("describe", "shop_list_orders", "shop_list_order")
     assert result.code == exits.FAILED
-    assert "Do list orders.\nAnd more." in result.out
+    assert "    Do list orders.\n    And more.\n" in result.out
     assert "callTool(" in result.out
     assert result.err.startswith("there is no shop_list_order; did you mean shop_list_orders")
     assert "shop" in shop("describe", "shop_list_orders", "--typescript", terminal=True).out

@@ -53,7 +53,8 @@ def approvals(
             output.note(f"Of run {call['runId']}{line}")
             if sources := call.get("sources"):
                 output.note(f"It is given what these have returned: {source_names(sources)}")
-            output.note(str(call["shown"]), "")
+            for shown in str(call["shown"]).split("\n"):
+                output.note(shown, "")
         for grant in grants:
             left = "any number" if grant["calls"] is None else str(grant["calls"])
             output.row([str(grant["id"]), str(grant["tool"]), f"allowed in the {grant['lifetime']}: {left}"])

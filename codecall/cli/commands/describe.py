@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import indent
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -56,14 +57,14 @@ async def describe(
 
 
 def _print_tool(output: Output, tool: JsonObject, *, is_asked: bool) -> None:
-    from codecall.cli.layout import format_typescript
+    from codecall.cli.layout import HANGING, format_typescript
 
     kind = f" ({tool['kind']})" if "kind" in tool else ""
     output.line(f"{tool['name']}{kind}", "bold cyan")
     if "typescript" in tool:
         output.code(format_typescript(tool["typescript"]))
     elif tool["description"]:
-        output.line(tool["description"].strip())
+        output.line(HANGING + tool["description"].strip())
     for title, key in (("input", "inputSchema"), ("output", "outputSchema"), ("seen output", "observedOutput")):
         if tool.get(key) is not None:
             output.line(f"{title}:", "bold")
@@ -76,4 +77,4 @@ def _print_tool(output: Output, tool: JsonObject, *, is_asked: bool) -> None:
         output.line("asked for: a person has to allow each call", "dim")
     for example in tool.get("usageExamples", ()):
         output.line(f"// {example['description']}", "dim")
-        output.code(example["code"])
+        output.code(indent(example["code"], HANGING))

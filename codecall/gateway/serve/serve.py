@@ -238,7 +238,8 @@ class BoundedFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """See `logging.Formatter`."""
-        return escape_invisible(super().format(record), keep="\n\t")
+        # No line of what a server wrote begins where one of the log does.
+        return escape_invisible(super().format(record), keep="\n\t").replace("\n", "\n    ")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - as the base class calls it
         """See `logging.Formatter`."""

@@ -338,7 +338,7 @@ def test_lines_of_the_log_are_cut_and_say_so():
     record = logging.LogRecord("a", logging.ERROR, "", 0, "%s\x1b", ("m" * 5_000,), (ValueError, error, None))
     message, _, traceback = BoundedFormatter("%(message)s").format(record).partition("\n")
     assert message == "m" * MAX_MESSAGE_CHARS + "…[truncated 1001 characters]"
-    assert traceback.startswith("ValueError: e")
+    assert traceback.startswith("    ValueError: e")  # as every line but the first
     assert re.search(r"e…\[truncated \d{4} characters\]$", traceback)
 
 

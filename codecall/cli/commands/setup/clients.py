@@ -206,7 +206,6 @@ def _confirm(output: Output, snippet: Snippet, file: EditedFile) -> bool:
     from codecall.cli.prompts import confirm
     from codecall.cli.trust import describe_started
 
-    output.note(f"{snippet.path} gets:", "bold")
-    output.note(snippet.text, "")
+    output.note(f"{snippet.path} gets:\n{snippet.text}", "")
     output.note(f"The gateway starts what {file.path} says: {describe_started(file.options)}", "")
     return confirm(output, "Write it?", hint="Say --yes.")
