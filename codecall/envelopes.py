@@ -32,11 +32,40 @@ MAX_FULL_INPUTS: Final = 20
 SHORT_INPUT_CHARS: Final = 80
 """Characters of each input then."""
 
+MAX_SOURCES: Final = 1_000
+"""Names that `Sources` holds."""
+
+MAX_SOURCES_CHARS: Final = 64 * 1024
+"""Characters of all of them."""
+
 _POLL_S: Final = 0.02
 """Seconds between two looks at calls under way, whose end sets no event."""
 
 CallOutcome = Literal["ok", "error", "unfinished", "not_started"]
 """What became of a call. `unfinished`: it was given up while it ran, and may have taken effect."""
+
+
+@dataclass(slots=True)
+class Sources:
+    """Whose values something may be made of: the names of what was called, or its URIs."""
+
+    names: set[str] = field(default_factory=set[str])
+    is_complete: bool = True
+    """False: it may be made of others, too."""
+    _chars: int = 0
+
+    def add(self, other: Sources | None) -> None:
+        """Add these; None: they are not known."""
+        if other is None:
+            self.is_complete = False
+            return
+        self.is_complete = self.is_complete and other.is_complete
+        for name in other.names - self.names:
+            self._chars += len(name)
+            if len(self.names) >= MAX_SOURCES or self._chars > MAX_SOURCES_CHARS:
+                self.is_complete = False
+                return
+            self.names.add(name)
 
 
 @dataclass(slots=True)
@@ -68,6 +97,9 @@ class CallRecord:
     """False: its value could not be kept, so that `resumeFrom` makes it again. Says nothing where nothing is kept."""
     read_as: str | None = None
     """The URI under which a resource is read; None before that is known, and for all that is no resource."""
+    made_of: Sources | None = None
+    """What was called within it, of whose values its own may be made, as may that of `extract` of all before it; None:
+    that is not known."""
 
     epoch: int = 0
     """How often, until it was made, the script had made calls while it waited for no other: calls of the same epoch ran

@@ -6,6 +6,9 @@ characters or more is found wherever it is passed on whole, and a part of one wh
 `2 * BLOCK - 1` characters long; letter case and blanks do not count. `fingerprints.py` says what counts as the same.
 What a script computes from a value is not found.
 
+The value of a call counts as from all that was called within it, too (`CallRecord.made_of`), which is recorded with it:
+answered from its record, it is from the same. Where that is not known it counts as from anything.
+
 Nothing is compared with what the script or the tool's own schema says: that did not come from a tool. All of it is
 bounded. Where a bound is reached, a call counts as carrying what can be followed no longer.
 """
@@ -26,7 +29,7 @@ from codecall.approvals.fingerprints import JsonContent, TooMuchError, blocks, w
 from codecall.approvals.options import ApprovalAction, FlowRule
 from codecall.catalog.entries import CatalogEntry
 from codecall.concurrency import ThreadLimit
-from codecall.envelopes import CallRecord
+from codecall.envelopes import CallRecord, Sources
 from codecall.globs import Patterns
 from codecall.jsonio.decode import read_json
 
@@ -39,12 +42,26 @@ MAX_COMPARED_CHARS: Final = 4 * 1024 * 1024
 MAX_FINGERPRINTS: Final = 200_000
 """Most fingerprints of one run."""
 
+MAX_FOLLOWED_SOURCES: Final = 1_000
+"""Most sources of one run that are told apart."""
+
 MAX_COMPARING_THREADS: Final = 2
 """Threads of one event loop that compare at a time, apart from those in which tools run: these may hold all theirs."""
 
 _COMPARING: Final = ThreadLimit("codecall_comparisons", MAX_COMPARING_THREADS)
 
 _STRICTNESS: Final[Mapping[ApprovalAction, int]] = {"allow": 0, "ask": 1, "deny": 2}
+
+
+class Source(NamedTuple):
+    """What has given a value."""
+
+    name: str
+    is_known: bool = True
+    """False: the value may be of anything else, too."""
+
+
+_OTHERS: Final = Source("other tools", is_known=False)
 
 
 class FlowRuling(NamedTuple):
@@ -72,26 +89,27 @@ class FlowRules:
             (number, Patterns(rule.source), Patterns(rule.to), rule.action) for number, rule in enumerate(rules, 1)
         ]
 
-    def follows(self, source: str) -> bool:
+    def follows(self, source: Source) -> bool:
         """Whether a rule is about what this tool returns."""
-        return any(given.matches(source) for _, given, _, _ in self._rules)
+        return not source.is_known or any(given.matches(source.name) for _, given, _, _ in self._rules)
 
     def concern(self, target: str) -> bool:
         """Whether a rule is about what this tool is given."""
         return any(taken.matches(target) for _, _, taken, _ in self._rules)
 
-    def ruling(self, sources: Sequence[str], target: str) -> FlowRuling:
-        """What the rules say of a call that carries values of these tools: for each the first rule that applies, and
-        of those the strictest."""
+    def ruling(self, sources: Sequence[Source], target: str) -> FlowRuling:
+        """What the rules say of a call that carries values of these tools: for each the first rule that applies, all
+        of them where the source is not known, and of those the strictest."""
         strictest = NO_FLOW
-        for source in sources:
+        for name, is_known in sources:
             for number, given, taken, action in self._rules:
-                if given.matches(source) and taken.matches(target):
-                    if action == strictest.action and strictest.rule:
-                        strictest = strictest._replace(sources=(*strictest.sources, source))
+                if taken.matches(target) and (not is_known or given.matches(name)):
+                    if action == strictest.action and strictest.rule and name not in strictest.sources:
+                        strictest = strictest._replace(sources=(*strictest.sources, name))
                     elif _STRICTNESS[action] > _STRICTNESS[strictest.action]:
-                        strictest = FlowRuling(action, number, (source,))
-                    break
+                        strictest = FlowRuling(action, number, (name,))
+                    if is_known:
+                        break
         return strictest
 
 
@@ -99,19 +117,24 @@ class ValueFlow:
     """Follows the values of one run.
 
     Args:
-        rules: Which values are followed, and to where.
+        rules: Which values are followed, and to where; those of the run outside hold besides. None: only those.
         script: The script of the run; empty if it has none.
         outer: Follows the values of the run inside of which this one is, and the call that it is made by.
     """
 
-    def __init__(self, rules: FlowRules, script: str, outer: tuple[ValueFlow, int] | None = None) -> None:
-        self._rules = rules
-        self._outer = outer
+    def __init__(self, rules: FlowRules | None, script: str, outer: tuple[ValueFlow, CallRecord] | None = None) -> None:
+        self._outer, call = outer or (None, None)
+        every = (rules, *(self._outer._rules if self._outer is not None else ()))
+        self._rules = [each for each in dict.fromkeys(every) if each is not None]
+        self._returned = Sources()
+        """All that has given values to this run."""
+        if call is not None:
+            call.made_of = self._returned = call.made_of or self._returned
         self._script = script
         self._written: frozenset[int] | None = None
         """The windows of the script, once they are needed."""
-        self._sources: list[str] = []
-        """Names of what has given values; a set of them is an integer, with a bit for each."""
+        self._sources: dict[Source, int] = {}
+        """What has given values that a rule is about; a set of them is an integer, with the bit that each has here."""
         self._pending: deque[tuple[str, int]] = deque()
         """Values of which no fingerprints have been taken yet, as JSON, with their sources."""
         self._chars = 0
@@ -121,22 +144,31 @@ class ValueFlow:
         """Sources of values that are not followed, since there are too many."""
         self._unread = 0
         """The same, of values of which a thread could not take the fingerprints."""
-        self._inherited: dict[int, set[str]] = {}
-        """The sources that runs inside of calls have followed, by the number of the call."""
         self._compared = 0
         self._turn = asyncio.Lock()
         self._in_thread = threading.Lock()
         """Held by the thread that compares: it may go on after the call that it does so for was given up."""
 
+    def begin(self, record: CallRecord) -> None:
+        """A call begins, of whatever that its value will be made of."""
+        record.made_of = Sources()
+        flow = self if record.called == "extract" else None
+        while flow is not None:
+            # A model makes it of what it is given, which may be anything that the script has, or was given.
+            record.made_of.add(flow._returned)
+            flow = flow._outer
+
     def note(self, record: CallRecord, value: str) -> None:
         """Follow the value of a call from now on, which a script is about to get."""
-        names = {record.read_as or record.name, *self._inherited.pop(record.number, ())}
-        if record.called == "extract":
-            # A model has made it of what it was given, which may be anything that the script has, or was given.
-            names = self._all_sources()
+        own = {record.read_as or record.name} if record.called != "extract" else set[str]()
+        self._returned.add(Sources(own))
+        self._returned.add(record.made_of)
+        found = {Source(name) for name in (own if record.made_of is None else own | record.made_of.names)}
+        if record.made_of is None or not record.made_of.is_complete:
+            found.add(Source(record.name, is_known=False))
         sources = 0
-        for name in names:
-            sources |= self._source(name)
+        for source in found:
+            sources |= self._bit(source)
         if not sources:
             return
         if self._chars + len(value) > MAX_FOLLOWED_CHARS:
@@ -145,37 +177,35 @@ class ValueFlow:
         self._chars += len(value)
         self._pending.append((value, sources))
 
-    def _source(self, name: str) -> int:
+    def _bit(self, source: Source) -> int:
         """The bit of a source; 0 if no rule is about it."""
-        if name not in self._sources:
-            if not self._rules.follows(name):
+        if source not in self._sources:
+            if not any(rules.follows(source) for rules in self._rules):
                 return 0
-            self._sources.append(name)
-        if self._outer is not None:
-            outer, call = self._outer
-            outer._inherited.setdefault(call, set()).add(name)
-        return 1 << self._sources.index(name)
-
-    def _all_sources(self) -> set[str]:
-        """What has given values to this run, and to those outside of it."""
-        return {*self._sources, *(self._outer[0]._all_sources() if self._outer is not None else ())}
+            if len(self._sources) >= MAX_FOLLOWED_SOURCES:
+                source = _OTHERS
+            self._sources.setdefault(source, 1 << len(self._sources))
+        return self._sources[source]
 
     async def ruling(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> FlowRuling:
         """What the rules say of a call with these arguments."""
-        if not self._rules.concern(entry.name):
+        concerned = [rules for rules in self._rules if rules.concern(entry.name)]
+        if not concerned:
             return NO_FLOW
-        return self._rules.ruling(await self._carried(entry, arguments), entry.name)
+        carried = await self._carried(entry, arguments)
+        rulings = (rules.ruling(carried, entry.name) for rules in concerned)
+        return max(rulings, key=lambda ruling: _STRICTNESS[ruling.action])
 
-    async def _carried(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> list[str]:
+    async def _carried(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> list[Source]:
         """The sources of what a call carries, those of the runs outside of this one included."""
-        carried: list[str] = []
+        carried: list[Source] = []
         if self._sources:
             async with self._turn:
                 compare = partial(self._compare, entry, arguments)
                 found = self._lost | await to_thread.run_sync(compare, limiter=_COMPARING.limiter())
-            carried = [name for place, name in enumerate(self._sources) if found >> place & 1]
+            carried = [source for source, bit in self._sources.items() if found & bit]
         if self._outer is not None:
-            carried += [name for name in await self._outer[0]._carried(entry, arguments) if name not in carried]
+            carried += [source for source in await self._outer._carried(entry, arguments) if source not in carried]
         return carried
 
     # ------------------------------------------------------------------------------------------- in a thread

@@ -25,6 +25,9 @@ Kind = Literal["tool", "resource", "template", "prompt"]
 META_KEY = "codecall"
 """The key of a tool's `meta` that holds its settings for CodeCall."""
 
+COMPOSITE_APP: Final = "composite"
+"""The app of composite tools."""
+
 logger = logging.getLogger("codecall")
 
 ShortText = Annotated[str, Field(min_length=1, max_length=200)]

@@ -25,7 +25,7 @@ from pydantic import PrivateAttr
 from codecall.calls.blocks import BlockStore
 from codecall.calls.interfaces import FailedRunResult
 from codecall.calls.task import is_nested
-from codecall.catalog.entries import META_KEY, tool_metadata
+from codecall.catalog.entries import COMPOSITE_APP, META_KEY, tool_metadata
 from codecall.composite.arguments import find_problems, with_defaults
 from codecall.composite.calls import WorkflowCalls
 from codecall.composite.definition import Definition, ElicitationStep, JsonObject, Workflow
@@ -45,8 +45,6 @@ from codecall.resume.refusal import ResumeError
 from codecall.sandbox.clock import RunClock
 from codecall.schema.validation import invalid_input_message
 
-APP_ID: Final = "composite"
-"""The app of composite tools."""
 RESUME_PARAMETER: Final = "resumeFrom"
 """The argument that every composite tool has where runs are kept."""
 
@@ -80,7 +78,7 @@ class CompositeTool(Tool):
             resumes: Whether runs can be resumed.
             output: JSON Schema of its structured content; None where nothing is known of it.
         """
-        metadata = tool_metadata(enabled_in_codecall=True, visible_in_list_tools=True, app_id=APP_ID)
+        metadata = tool_metadata(enabled_in_codecall=True, visible_in_list_tools=True, app_id=COMPOSITE_APP)
         tool = cls(
             name=definition.name,
             description=definition.description,

@@ -19,6 +19,7 @@ from fastmcp import FastMCP
 from fastmcp.server.providers import Provider
 
 from codecall.approvals.options import ApprovalRule
+from codecall.catalog.entries import COMPOSITE_APP
 from codecall.errors import CodeCallError, OptionsError
 from codecall.gateway.config.options import TABLE_EXAMPLES, GatewayOptions
 from codecall.gateway.config.variables import resolve_server, resolve_values
@@ -337,10 +338,8 @@ class Gateway:
         """Have the plugin manage the tools of all but these servers."""
         if not servers:
             return
-        from codecall.composite.tool import APP_ID  # loads what checks arguments
-
         key = next((spelling for spelling in _APP_IDS if options.get(spelling) is not None), _APP_IDS[0])
-        managed = cast("Iterable[str]", options.get(key) or (*self.options.servers, APP_ID))
+        managed = cast("Iterable[str]", options.get(key) or (*self.options.servers, COMPOSITE_APP))
         options[key] = [name for name in managed if name not in servers]
 
     def _create_server(self) -> FastMCP[Any]:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
-from codecall.catalog.entries import OTHER_NAMES
+from codecall.catalog.entries import COMPOSITE_APP, OTHER_NAMES
 from codecall.gateway.config.options import AccessOptions, GatewayOptions
 from codecall.gateway.exposure import GatewayPlugin
 from codecall.gateway.tools.access import LIST_RULES, ListRule
@@ -83,10 +83,8 @@ class RuleWarnings:
 
         tools, others, apps = set[str](), set(OTHER_NAMES), set(self._servers)
         if self._plugin is not None and (composites := self._plugin.composite_names):
-            from codecall.composite.tool import APP_ID
-
             tools.update(composites)
-            apps.add(APP_ID)
+            apps.add(COMPOSITE_APP)
         for server, provider in self._providers.items():
             listing = provider.listing
             tools.update(f"{server}_{tool.name}" for tool in listing.tools)

@@ -32,6 +32,8 @@ class Match(NamedTuple):
     """The value of the earlier call as JSON text; None if the call must be made."""
     diverged: bool = False
     """Whether the call matches no earlier call although calls of its tool are still unmatched."""
+    made_of: tuple[str, ...] | None = None
+    """`StoredCall.made_of` of the earlier call."""
 
 
 Key = tuple[str, str]
@@ -107,7 +109,7 @@ class PreviousCalls:
                 numbers.remove(number)
                 if call.diverged:
                     self._diverged.setdefault(key, epoch)
-                return Match(number, call.value)
+                return Match(number, call.value, made_of=call.made_of)
         for places in (self._unfinished[key], self._unfinished["", ""]):
             candidates = islice(places.items(), MAX_CANDIDATES)
             if reachable := [number for number, call in candidates if unmatched.may_match(call)]:

@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import anyio
 from msgspec.structs import replace as change
 
-from codecall.envelopes import RUN_ID, CallRecord, ExecutionResult
+from codecall.envelopes import RUN_ID, CallRecord, ExecutionResult, Sources
 from codecall.errors import CallKind, CodeCallError, RunDivergedError
 from codecall.globs import display_name
 from codecall.jsonio.decode import canonical_digest_async
@@ -154,7 +154,7 @@ class RunMemory:
                 attempt = header.attempt + 1 if run_id == self._run_id else 0
                 self._header = change(self._header, attempt=attempt, generation=header.generation + 1)
                 # A run that is started again continues as it was: without its record its calls would be made twice.
-                size = sum(len(call.value or "") + ENTRY_OVERHEAD for call in calls)
+                size = sum(call.chars + ENTRY_OVERHEAD for call in calls)
                 if self._reserve(size, unlimited=already_ended):
                     await self._store.put_inherited(self._run_id, attempt, calls, lasts_s=self._lasts_s)
                     self._header = change(self._header, inherited=len(calls))
@@ -208,6 +208,7 @@ class RunMemory:
         if match.value is not None:
             name = await self._admit(record.called, record.name)
             record.read_as = name if record.called == "resource" else None
+            record.made_of = None if match.made_of is None else Sources(set(match.made_of))
         return match.value
 
     def _check_path(self, record: CallRecord, digest: str, expects: Callable[[str, str], bool]) -> None:
@@ -243,12 +244,14 @@ class RunMemory:
             call = change(call, state="lost")
             logger.warning("the value of a call is not kept for resumeFrom: %s", reason)
         else:
-            call = change(call, state="ok", value=value)
+            sources = record.made_of
+            made_of = None if sources is None or not sources.is_complete else tuple(sorted(sources.names))
+            call = change(call, state="ok", value=value, made_of=made_of)
         if open_call.number > MAX_CALLS - self._header.inherited:
             record.kept = False
             self._not_stored_reason = self._not_stored_reason or f"it made more than {MAX_CALLS:,} calls"
             return
-        if not (fits := not self._not_stored_reason and self._reserve(len(call.value or "") + ENTRY_OVERHEAD)):
+        if not (fits := not self._not_stored_reason and self._reserve(call.chars + ENTRY_OVERHEAD)):
             record.kept = False
         with anyio.CancelScope(shield=True):
             await self._store_call(record, open_call.number, call if fits else None)

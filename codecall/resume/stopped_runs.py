@@ -285,7 +285,8 @@ class _MemoryRecords(LocalStore):
         Raises:
             MemoryError: there is no room.
         """
-        run_id, chars = _run_of(key), len(value.get("value") or "") + ENTRY_CHARS
+        run_id, made_of = _run_of(key), value.get("made_of") or ()
+        chars = len(value.get("value") or "") + sum(map(len, made_of)) + ENTRY_CHARS
         entries = self._runs.setdefault(run_id, {})
         if key not in entries:
             if self._total + chars > MAX_RUNNING_CHARS:

@@ -19,6 +19,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec.structs import replace as change
 
+from codecall.envelopes import MAX_SOURCES
 from codecall.jsonio.check import is_json
 from codecall.key_value import REQUEST_TIMEOUT_S, CheckedStore, KeyValueStore
 from codecall.resume.processes import MAX_CHARS
@@ -37,6 +38,7 @@ MAX_CONCURRENT_REQUESTS: Final = 20
 server is killed, no more entries in a row are missing than calls were running."""
 
 Natural = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Name = Annotated[str, msgspec.Meta(max_length=1_024)]
 State = Literal["running", "ok", "failed", "cancelled"]
 """How a run ended. `running` is also the state of a run whose server was killed."""
 
@@ -85,7 +87,7 @@ class StoredCall(
     place: Annotated[str, msgspec.Meta(max_length=128)] = ""
     """See `RunHeader.place`."""
     called: Annotated[str, msgspec.Meta(max_length=16)] = ""
-    name: Annotated[str, msgspec.Meta(max_length=1_024)] = ""
+    name: Name = ""
     digest: Annotated[str, msgspec.Meta(max_length=64)] = ""
     """`canonical_digest` of its input."""
     state: Literal["ok", "failed", "lost", "reused", "unknown"] = "unknown"
@@ -101,6 +103,13 @@ class StoredCall(
     diverged: bool = False
     """Whether the call matched no call of the earlier run although calls of its tool were still unmatched. Every call
     of the tool that the script makes after awaiting all calls under way is then made anew."""
+    made_of: Annotated[tuple[Name, ...], msgspec.Meta(max_length=MAX_SOURCES)] | None = None
+    """`CallRecord.made_of`; None: not known, or not all of it."""
+
+    @property
+    def chars(self) -> int:
+        """Characters of what differs most in length from call to call."""
+        return len(self.value or "") + sum(map(len, self.made_of or ()))
 
     @property
     def key(self) -> tuple[str, str]:

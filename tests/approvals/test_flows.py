@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from fastmcp import Client, FastMCP
+from mcp.server.request_state import RequestStateSecurity
 
 from codecall import AuditEvent, CodeCallPlugin
 from codecall.approvals.fingerprints import BLOCK
@@ -22,8 +23,9 @@ ASKED = [{"from": "mail:*", "to": ["http:*", "page:*"], "action": "ask"}]
 class Servers:
     """A mailbox and a way out of the house, with rules about what goes from one to the other."""
 
-    def __init__(self, flows: Any, **options: Any) -> None:
-        self.server = FastMCP[Any]("office")
+    def __init__(self, flows: Any, *, state_key: str = "", **options: Any) -> None:
+        security = RequestStateSecurity(keys=[state_key]) if state_key else None
+        self.server = FastMCP[Any]("office", request_state_security=security)
         self.events: list[AuditEvent] = []
         defaults: dict[str, Any] = {
             "vm": {"preset": "secure"},

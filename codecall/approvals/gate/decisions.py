@@ -10,6 +10,7 @@ from codecall.approvals.grants import GrantKey
 from codecall.approvals.interfaces import Approvals, RunIdentity
 from codecall.approvals.request import ApprovalRequest, CallInput
 from codecall.calls.interfaces import CurrentEntry
+from codecall.catalog.entries import COMPOSITE_APP, CatalogEntry
 from codecall.envelopes import CallRecord
 from codecall.errors import ApprovalDeniedError, ApprovalRequiredError, Location
 
@@ -24,6 +25,13 @@ class CurrentCall(NamedTuple):
     record: CallRecord
     flow: ValueFlow | None
     """Follows the values of its run."""
+
+    @classmethod
+    def begin(cls, decisions: CallDecisions, record: CallRecord, flow: ValueFlow | None) -> CurrentCall:
+        """A call that begins."""
+        if flow is not None:
+            flow.begin(record)
+        return cls(decisions, record, flow)
 
 
 CURRENT_CALL: Final[ContextVar[CurrentCall | None]] = ContextVar("codecall_gated_call", default=None)
@@ -70,6 +78,16 @@ class CallDecisions:
         """Note whether the call of this run that this task makes has still to be allowed."""
         if (record := self.record) is not None:
             record.is_gated = gated
+
+    def note_called(self, entry: CatalogEntry) -> None:
+        """Note what the call of this run that this task makes has found by its name."""
+        if (record := self.record) is None:
+            return
+        if entry.kind == "resource":
+            record.read_as = entry.name
+        elif entry.app_id == COMPOSITE_APP:
+            # Until a run of it begins: it may be answered by a cache, without one.
+            record.made_of = None
 
     def approved(self, tool: str) -> int:
         """How many calls of a tool have been allowed by a person."""
@@ -133,10 +151,8 @@ class CallDecisions:
 
 
 def follow_values(rules: FlowRules | None, script: str) -> ValueFlow | None:
-    """What follows the values of a run that begins now; None without rules about flows."""
-    if rules is None:
-        return None
+    """What follows the values of a run that begins now; None without rules about flows, for it or what it is in."""
     outer = CURRENT_CALL.get()
-    if outer is None or outer.flow is None:
-        return ValueFlow(rules, script)
-    return ValueFlow(rules, script, (outer.flow, outer.record.number))
+    if outer is not None and outer.flow is not None:
+        return ValueFlow(rules, script, (outer.flow, outer.record))
+    return None if rules is None else ValueFlow(rules, script)

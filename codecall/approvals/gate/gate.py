@@ -134,7 +134,7 @@ class CallGate(RunObserver):
 
     def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:  # noqa: ARG002
         """See `RunObserver`."""
-        previous = CURRENT_CALL.set(CurrentCall(self._decisions, record, self._flow))
+        previous = CURRENT_CALL.set(CurrentCall.begin(self._decisions, record, self._flow))
 
         def on_end(value: str | None) -> None:
             CURRENT_CALL.reset(previous)
@@ -199,8 +199,7 @@ class CallGate(RunObserver):
             ApprovalRequiredError: there is no way to ask, no answer, or what is called has changed meanwhile.
             ToolCallError: the tool is certain to refuse the input, which somebody would have to allow.
         """
-        if entry.kind == "resource" and (record := self._decisions.record) is not None:
-            record.read_as = entry.name
+        self._decisions.note_called(entry)
         # Resources and prompts are only read; what is sent along with the request for them is a flow all the same.
         sent = arguments if resolved is None else resolved.arguments
         ruling = await self._service.rules.ruling(entry, sent) if entry.kind == "tool" else NO_RULE
