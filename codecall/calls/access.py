@@ -109,15 +109,24 @@ class AccessPolicy:
         allowed_tools: names, URIs or globs that may be called; None allows all, an empty list none. The URI template of
             a template stands for all that fits it.
         components: the resources and prompts this caller can see; without it there are none.
+        composite: name of the composite tool whose calls these are: what it calls is its operator's choice, and no
+            error says the name of what this caller cannot see. Empty: the caller has chosen.
     """
 
     def __init__(
-        self, view: ToolLookup, allowed_tools: Sequence[str] | None, components: ComponentLookup | None = None
+        self,
+        view: ToolLookup,
+        allowed_tools: Sequence[str] | None,
+        components: ComponentLookup | None = None,
+        composite: str = "",
     ) -> None:
         self.view = view
         """The tools this caller can see."""
         self._components = components
-        self._allowed = None if allowed_tools is None else AllowedTools(tuple(allowed_tools), Patterns(allowed_tools))
+        self.composite = composite
+        entries = tuple(allowed_tools or ())
+        shown = () if composite else entries
+        self._allowed = None if allowed_tools is None else AllowedTools(entries, Patterns(entries), shown)
         self._templates = frozenset(name for name in allowed_tools or () if "{" in name)
         """The entries of `allowed_tools` that may name a template: URIs are looked up before they are refused."""
 
@@ -125,6 +134,9 @@ class AccessPolicy:
         """Make the view read and keep its listing, if any name could pass the rules."""
         if self._allowed is None or self._allowed.entries:
             await self.view.exists("")
+        if self.composite and self._allowed is not None:
+            seen = [name for name in self._allowed.entries if await self.view.find(name) is not None]
+            self._allowed = self._allowed._replace(shown=tuple(seen))
 
     def refresh(self) -> None:
         """Look up names in what there is from now on."""
@@ -196,6 +208,8 @@ class AccessPolicy:
 
     async def not_found(self, called: CallKind, name: str, *, suggest: bool = True) -> CodeCallError:
         """The error for an unknown name; with `suggest` it has the most similar names that may be called."""
+        if self.composite:
+            return unavailable_error(self.composite, called)
         request, kinds = AccessRequest(called, name), _SUGGESTION_KINDS.get(called)
         suggestions: Sequence[str] = ()
         own = function_hint(name) if suggest and called == "tool" else None
@@ -310,6 +324,8 @@ class RequestNamespaces:
         missing = self._namespace_lookup.missing(name) if self._namespace_lookup is not None else None
         if missing is None:
             return None
+        if self._access.composite:
+            return unavailable_error(self._access.composite)
         unlisted = self._access.view.unlisted(name.replace(".", "_"))
         hint = " ".join([*unlisted, missing.hint or "codecall:search finds tools by what they do."])
         return ToolNotFoundError(missing.message, tool_name=display_name(name), hint=hint)
@@ -332,6 +348,8 @@ class AllowedTools(NamedTuple):
 
     entries: tuple[str, ...]
     patterns: Patterns
+    shown: tuple[str, ...]
+    """The entries that an error may name."""
 
 
 class AccessRule(NamedTuple):
@@ -341,6 +359,14 @@ class AccessRule(NamedTuple):
     applies: Callable[[AccessRequest, AllowedTools | None], bool]
     """Whether the rule refuses the request; called with `allowedTools`, too."""
     refuse: Callable[[AccessRequest, AllowedTools | None], CodeCallError]
+
+
+def unavailable_error(composite: str, called: CallKind = "tool") -> CodeCallError:
+    """The error of a composite tool that needs what its caller cannot see, or what is not there."""
+    return NOT_FOUND[called](
+        f"Tool '{composite}' needs a {called} that is not available to you",
+        tool_name=composite,
+    )
 
 
 def _is_too_long(request: AccessRequest, _allowed: AllowedTools | None) -> bool:
@@ -384,9 +410,10 @@ def _is_not_allowed(request: AccessRequest, allowed: AllowedTools | None) -> boo
 
 
 def _not_allowed_error(request: AccessRequest, allowed: AllowedTools | None) -> CodeCallError:
-    entries = allowed.entries if allowed else ()
-    if entries:
-        hint = f"Allowed here: {join_names(entries, MAX_LISTED_NAMES, display_name)}."
+    if allowed and allowed.shown:
+        hint = f"Allowed here: {join_names(allowed.shown, MAX_LISTED_NAMES, display_name)}."
+    elif allowed and allowed.entries:
+        hint = f"No {request.called} that is allowed here is available to you."
     else:
         hint = f"allowedTools is empty: no {request.called} may be called here."
     return _access_denied(request, "is not in allowedTools", hint)

@@ -66,6 +66,7 @@ class Broker:
         gate: called before each call is made; raises what keeps it from being made.
         questions: called with the questions that a tool answers with; gives the answers, or None if there are none.
         clock: of the run; stands still while a tool has something asked at the client.
+        composite: name of the composite tool that makes the calls, if one does.
     """
 
     reads_components: ClassVar[bool] = True
@@ -87,9 +88,10 @@ class Broker:
         gate: Gate | None = None,
         questions: AnswerQuestions | None = None,
         clock: RunClock | None = None,
+        composite: str = "",
     ) -> None:
         self._server = context.fastmcp
-        self._access = AccessPolicy(view, allowed_tools, components if self.reads_components else None)
+        self._access = AccessPolicy(view, allowed_tools, components if self.reads_components else None, composite)
         self._namespaces = RequestNamespaces(self._access)
         self._timeout_ms = tool_call_timeout_ms
         self._max_value_bytes = max_value_bytes
@@ -128,9 +130,8 @@ class Broker:
             ToolCallError: every outcome that is not a success, under its own code.
             SelfReferenceError: `name` is a meta-tool.
         """
-        return await self._translate_errors(
-            "tool", name, self._call(name, arguments, max_bytes or self._max_value_bytes)
-        )
+        operation = self._call(name, arguments, max_bytes or self._max_value_bytes)
+        return await self._translate_errors("tool", name, operation)
 
     async def read(self, uri: str, *, max_bytes: int | None = None) -> str:
         """Read one resource and return its value as JSON text (see `resource_json`). `max_bytes`: as for `call`.
@@ -366,7 +367,6 @@ class Broker:
     async def _timed(self, request: Coroutine[Any, Any, T], entry: CatalogEntry) -> T:
         """The result of a request about `entry`, within the time of a call."""
         clock, questions = CallClock(self._timeout_ms / 1000, self._clock), self._questions
-
         if questions is None:
             return await request_with_timeout(request, entry, self._timeout_ms, clock, None)
 

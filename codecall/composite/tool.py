@@ -208,6 +208,7 @@ class _Run:
             resume_from=resume_from,
             tool=workflow.name,
             workflow=True,
+            composite=workflow.name,
             context=self._params,
         )
         limit_ms = int(workflow.timeout_s * 1000) + 1
@@ -276,7 +277,7 @@ class _Run:
         run = self._run
         about: JsonObject = {"steps": run.statuses if run is not None else {}}
         failed = {"step": run.failed_step} if run is not None and run.failed_step else {}
-        return answer_of(result, blocks, about, failed, declares_output=self._workflow.output is not None)
+        return answer_of(result, failed, blocks, about, declares_output=self._workflow.output is not None)
 
 
 def _began(started: StartedRun) -> Mapping[str, str]:
@@ -288,9 +289,9 @@ def _began(started: StartedRun) -> Mapping[str, str]:
 
 def answer_of(
     result: ExecutionResult,
+    failed: Mapping[str, object],
     blocks: list[ContentBlock],
     about: JsonObject,
-    failed: Mapping[str, object],
     *,
     declares_output: bool,
 ) -> ToolResult:
@@ -298,9 +299,9 @@ def answer_of(
 
     Args:
         result: The result of the run.
+        failed: What it says of a failure besides the error, or in place of a part of it.
         blocks: The content blocks that it shows.
         about: What the answer says of the run besides its id and its warnings.
-        failed: What it says of a failure besides the error.
         declares_output: Whether the tool has an output schema.
     """
     about = {"runId": result.run_id, **about}

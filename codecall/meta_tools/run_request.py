@@ -35,6 +35,8 @@ class ExecuteRequest:
     """Its limits; None: those of the plugin."""
     workflow: bool = False
     """It is no script, but the definition of a composite tool."""
+    composite: str = ""
+    """The name of the composite tool whose definition, or script, it is; empty: the caller has written it."""
 
     @property
     def language(self) -> ScriptLanguage:

@@ -173,6 +173,7 @@ async def run_observed(
         gate=gate.admit if gate is not None else None,
         questions=gate.questions.pass_on if gate is not None and options.approvals is not None else None,
         clock=clock,
+        composite=request.composite,
     )
     progress = progress_from_context(options.progress, context, info.run_id)
     observers = _observers(runtime, info, progress)

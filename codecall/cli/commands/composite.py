@@ -389,7 +389,7 @@ async def _run(
         if steps := body.get("steps"):
             output.note(f"steps: {json.dumps(steps)}")
         body = explain_unasked(name_commands(body), output, person)
-        if body.get("code") == "TOOL_NOT_FOUND" and body.get("steps"):
+        if body.get("code") == "TOOL_NOT_FOUND":
             body["hint"] = "`codecall composite check` names the tool that may be meant."
         error = CodeCallError(str(body.get("message")), code=str(body.get("code")), hint=body.get("hint"))
         output.failure(error)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import cast
+from typing import Final, cast
 
 from fastmcp.exceptions import ValidationError
 from fastmcp.server.dependencies import get_context
 from fastmcp.tools.base import ToolResult
 from mcp_types import ToolAnnotations
 
+from codecall.calls.access import unavailable_error
 from codecall.calls.broker import Broker
 from codecall.catalog.view import CatalogView
 from codecall.composite.arguments import find_problems
@@ -19,7 +21,7 @@ from codecall.composite.definition import JsonObject, ScriptDefinition
 from codecall.composite.failures import WorkflowError, caller_hint
 from codecall.composite.tool import CompositeTool, answer_of
 from codecall.envelopes import ExecutionResult
-from codecall.errors import OptionsError
+from codecall.errors import IllegalAccess, OptionsError, ToolCallError, ToolNotFoundError
 from codecall.meta_tools.base import Runtime
 from codecall.meta_tools.execute import checked_context
 from codecall.meta_tools.run_request import ExecuteRequest
@@ -27,6 +29,9 @@ from codecall.meta_tools.runs import StartedRun, run_observed, start_script
 from codecall.meta_tools.starlark.script import ScriptBroker
 from codecall.meta_tools.starlark.terms import script_preset, terms_for
 from codecall.options import StarlarkOptions
+
+_CODE: Final = re.compile(r"`[^`]*`")
+"""What a hint quotes of a script."""
 
 
 class ScriptFileTool(CompositeTool):
@@ -62,21 +67,29 @@ class ScriptFileTool(CompositeTool):
             resume_from=resume_from,
             whole_result=True,
             tool=self.name,
+            composite=self.name,
         )
         broker_class = Broker
         if definition.language == "starlark":
             request, broker_class = await self._as_starlark(request, view, runtime), ScriptBroker
         begin = start_script(runtime, context, request)
+        of_script = set[str]()
+
+        async def checked(running: Awaitable[ExecutionResult]) -> ExecutionResult:
+            result = await self._checked(running)
+            of_script.update(result.warnings)
+            return result
 
         @asynccontextmanager
         async def start(run: StartedRun) -> AsyncGenerator[Awaitable[ExecutionResult]]:
             async with begin(run) as running:
-                yield self._checked(running)
+                yield checked(running)
 
         result, blocks = await run_observed(runtime, context, view, request, start, broker_class=broker_class)
+        # They say to whoever wrote the script what it does, and quote it.
+        result = replace(result, warnings=tuple(text for text in result.warnings if text not in of_script))
         about: JsonObject = {"logs": list(result.logs)} if result.logs else {}
-        failed = {} if result.error is None else {"hint": caller_hint(result.error)}
-        return answer_of(result, blocks, about, failed, declares_output=definition.output is not None)
+        return answer_of(*self._without_script(result), blocks, about, declares_output=definition.output is not None)
 
     async def _as_starlark(self, request: ExecuteRequest, view: CatalogView, runtime: Runtime) -> ExecuteRequest:
         """The request with what a Starlark script is told: its arguments are variables, None where they are left out.
@@ -107,6 +120,21 @@ class ScriptFileTool(CompositeTool):
             hint="The script or its `output` has to change; the operator can do that.",
         )
         return replace(result, status=error.status, value=None, error=error)
+
+    def _without_script(self, result: ExecutionResult) -> tuple[ExecutionResult, JsonObject]:
+        """A result, and what its answer says of a failure in place of what quotes the script: its caller may not see
+        all that it names."""
+        error = result.error
+        if error is None:
+            return result, {}
+        is_unknown = isinstance(error, IllegalAccess) and error.kind == "DisallowedGlobal"
+        is_missing = isinstance(error, ToolCallError) and error.code == ToolNotFoundError.code
+        if is_unknown or (is_missing and getattr(error, "tool_name", "") != self.name):
+            # It was checked before it was served: it names what this caller cannot see.
+            error = unavailable_error(self.name)
+        place = {} if error.location is None else {"location": error.location._asdict()}
+        told: JsonObject = {"hint": _CODE.sub("`…`", caller_hint(error)), **place}
+        return replace(result, status=error.status, error=error), told
 
 
 def _structured(output: JsonObject | None) -> JsonObject | None:

@@ -176,6 +176,7 @@ class CallDispatcher:
             return result
         record.end(failure.code)
         self.errors[call.call] = failure
+        self.log.names[call.call] = failure.tool_name
         return None
 
     async def _recall(self, call: wire.Call, record: CallRecord, input_json: str, max_bytes: int | None) -> str:
@@ -395,6 +396,8 @@ class CallLog:
 
     calls: dict[int, CallRecord] = field(default_factory=dict[int, CallRecord])
     """By number, in the order in which the script made them."""
+    names: dict[int, str] = field(default_factory=dict[int, str])
+    """What the errors of those that failed call them."""
     epoch: int = 0
     """`CallRecord.epoch` of the calls that are added next."""
 
@@ -429,7 +432,7 @@ class CallLog:
             elif call.code is None:
                 completed.append(name)
             elif number != except_call:
-                failed.append(f"{name} ({_shortened(call.code)})")
+                failed.append(f"{_shortened(self.names.get(number, call.name))} ({_shortened(call.code)})")
         parts = [
             *_part(completed, "had completed and {is} not undone"),
             *_part(failed, "had failed" if except_call is None else "had failed, too"),
