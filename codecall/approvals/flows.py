@@ -120,10 +120,29 @@ class ValueFlow:
         rules: Which values are followed, and to where; those of the run outside hold besides. None: only those.
         script: The script of the run; empty if it has none.
         outer: Follows the values of the run inside of which this one is, and the call that it is made by.
+        server: The server whose names the run has for what it calls.
+        composite: Name of the composite tool whose run it is; empty if it is none's.
     """
 
-    def __init__(self, rules: FlowRules | None, script: str, outer: tuple[ValueFlow, CallRecord] | None = None) -> None:
+    def __init__(
+        self,
+        rules: FlowRules | None,
+        script: str,
+        outer: tuple[ValueFlow, CallRecord] | None = None,
+        *,
+        server: object = None,
+        composite: str = "",
+    ) -> None:
         self._outer, call = outer or (None, None)
+        self._server = server
+        self._prefixes = [""] if self._outer is None else self._outer._prefixes
+        """What stands before the names of this run in those of the runs outside, where a mounted server has others."""
+        self._has_other_names = False
+        """Whether the runs outside have other names, of which that is not known."""
+        if self._outer is not None and call is not None and server is not self._outer._server:
+            self._has_other_names = not composite or not call.name.endswith(composite)
+            prefix = call.name.removesuffix(composite) if not self._has_other_names else ""
+            self._prefixes = [*dict.fromkeys(("", *(f"{before}{prefix}" for before in self._outer._prefixes)))]
         every = (rules, *(self._outer._rules if self._outer is not None else ()))
         self._rules = [each for each in dict.fromkeys(every) if each is not None]
         self._returned = Sources()
@@ -160,8 +179,10 @@ class ValueFlow:
 
     def note(self, record: CallRecord, value: str) -> None:
         """Follow the value of a call from now on, which a script is about to get."""
-        own = {record.read_as or record.name} if record.called != "extract" else set[str]()
-        self._returned.add(Sources(own))
+        names = [record.read_as or record.name] if record.called != "extract" else []
+        own = {f"{prefix}{name}" for prefix in self._prefixes for name in names}
+        is_uri = record.called == "resource" and len(self._prefixes) > 1
+        self._returned.add(Sources(own, not is_uri and not self._has_other_names))
         self._returned.add(record.made_of)
         found = {Source(name) for name in (own if record.made_of is None else own | record.made_of.names)}
         if record.made_of is None or not record.made_of.is_complete:
@@ -189,11 +210,12 @@ class ValueFlow:
 
     async def ruling(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> FlowRuling:
         """What the rules say of a call with these arguments."""
-        concerned = [rules for rules in self._rules if rules.concern(entry.name)]
+        names = [f"{prefix}{entry.name}" for prefix in self._prefixes]
+        concerned = [(rules, name) for rules in self._rules for name in names if rules.concern(name)]
         if not concerned:
             return NO_FLOW
         carried = await self._carried(entry, arguments)
-        rulings = (rules.ruling(carried, entry.name) for rules in concerned)
+        rulings = (rules.ruling(carried, name) for rules, name in concerned)
         return max(rulings, key=lambda ruling: _STRICTNESS[ruling.action])
 
     async def _carried(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> list[Source]:

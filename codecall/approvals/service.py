@@ -89,7 +89,9 @@ class ApprovalService:
         """Whether somebody can be asked for the calls of a request."""
         return self.options.approver is not None or (self.options.ask_client and can_elicit(context))
 
-    async def gate(self, context: Context, run_id: str, clock: RunClock, script: str = "") -> CallGate:
+    async def gate(
+        self, context: Context, run_id: str, clock: RunClock, script: str = "", composite: str = ""
+    ) -> CallGate:
         """Create the gate of one run for the request of `context`.
 
         Args:
@@ -97,6 +99,7 @@ class ApprovalService:
             run_id: The id of the run.
             clock: Stands still while a person is asked.
             script: The script that runs.
+            composite: Name of the composite tool that runs it, if one does.
         """
         rounds = CHANNEL.get()
         first = rounds if rounds is not None and rounds.attach(clock) else None
@@ -105,7 +108,7 @@ class ApprovalService:
         channel = others if self.options.ask_client and can_elicit(context) else None
         session = await rate_limit_key("session", context, None)
         identity = RunIdentity(run_id, client_key(context), session, is_local(context))
-        flow = follow_values(self.flows, script)
+        flow = follow_values(self.flows, script, context.fastmcp, composite)
         return CallGate(self, context, identity, channel, clock, others=others, flow=flow, earlier=earlier, notes=notes)
 
     def model(self, context: Context, run: RunIdentity | None = None) -> Model | None:

@@ -158,7 +158,9 @@ async def run_observed(
         return refused, []
     clock = RunClock()
     relay = runtime.relay(context)
-    gate = await relay.gate(context, info.run_id, clock, request.script) if relay is not None else None
+    gate = (
+        await relay.gate(context, info.run_id, clock, request.script, request.composite) if relay is not None else None
+    )
     broker = broker_class(
         context,
         view,

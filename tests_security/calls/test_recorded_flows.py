@@ -11,13 +11,13 @@ from uuid import uuid4
 
 import anyio
 import pytest
-from fastmcp import Client
+from fastmcp import Client, Context, FastMCP
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.server.middleware.caching import CallToolSettings, ResponseCachingMiddleware
 from fastmcp_tasks import TasksExtension, ToolTask
 from key_value.aio.stores.memory import MemoryStore
 
-from codecall import CompositeTools, envelopes
+from codecall import CodeCallPlugin, CompositeTools, envelopes
 from codecall.approvals import flows
 from codecall.approvals.flows import FlowRules, Source
 from codecall.approvals.folder import ApprovalFolder
@@ -281,15 +281,77 @@ async def test_what_a_cache_answers_counts_as_made_of_everything(tmp_path: Path,
         assert (answer["error"]["code"], served.sent) == ("FLOW_DENIED", [])
 
 
+SEND = workflow("send", "http:post", parameters={"properties": {"text": {"type": "string"}}})
+SEND["steps"][0]["arguments"] = {"body": "{{.params.text}}"}
+SENDS = "return callTool('send', {text: (await callTool('mail:read', {})).subject})"
+
+
 @pytest.mark.parametrize("rules", [(), [{"from": "crm:*", "to": "http:*", "action": "deny"}]])
-@pytest.mark.parametrize(
-    "script",
-    [post("callTool('digest', {})"), "return callTool('send', {text: (await callTool('mail:read', {})).subject})"],
-)
+@pytest.mark.parametrize("script", [post("callTool('digest', {})"), SENDS])
 async def test_rules_hold_in_the_composite_tools_of_a_provider(rules: Any, script: str) -> None:
     served = Servers(DENIED, mode="additive")
-    send = workflow("send", "http:post", parameters={"properties": {"text": {"type": "string"}}})
-    send["steps"][0]["arguments"] = {"body": "{{.params.text}}"}
-    served.server.add_provider(CompositeTools(COMPOSITES[0], send, flows=rules))
+    served.server.add_provider(CompositeTools(COMPOSITES[0], SEND, flows=rules))
     answer = await served.execute(script)
     assert (answer["error"]["code"], served.sent) == ("FLOW_DENIED", [])
+
+
+def mounted(path: Path, rules: Any, names: dict[str, str] | None = None) -> tuple[FastMCP[Any], Servers]:
+    """A server on which another with composite tools is mounted."""
+    inner, outer = servers(path, (), composite_tools=[*COMPOSITES, SEND, str(path / "told.js")]), FastMCP[Any]("outer")
+
+    async def report(ctx: Context) -> Any:
+        """What a script of the server says."""
+        script = "return (await callTool('mail:read', {})).subject"
+        answer = await ctx.fastmcp.call_tool("codecall:execute", {"script": script})
+        return answer.structured_content
+
+    inner.server.tool(report)
+    outer.mount(inner.server, None if names else "ops", tool_names=names)
+    options: dict[str, Any] = {"resume": {"store": MemoryStore()}, "mode": "additive", "pool": {"min_workers": 0}}
+    CodeCallPlugin.init(flows=rules, **options).install(outer)
+    return outer, inner
+
+
+OPS = [{"from": ["ops_mail:*", "mail://ops/*"], "to": "ops_http:*", "action": "deny"}]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "digest', {}",
+        "outer', {}",
+        "told', {tool: 'mail:read'}",
+        "told', {tool: 'digest'}",
+        "told', {uri: 'mail://inbox'}",
+    ],
+)
+async def test_a_mounted_server_has_other_names_for_the_same_tools(tmp_path: Path, read: str) -> None:
+    server, inner = mounted(tmp_path, OPS)
+    async with Client(server) as client:
+        script = post(f"callTool('ops_{read})").replace("http:post", "ops_http:post")
+        assert (await run(client, script))["error"]["code"] == "FLOW_DENIED"
+        failed = await run(client, end(f"callTool('ops_{read})"))
+        assert (await run(client, script, resumeFrom=failed["runId"]))["error"]["code"] == "FLOW_DENIED"
+        note = post("callTool('ops_notes', {})").replace("http:post", "ops_http:post")
+        assert (await run(client, note))["result"] == "posted"
+    assert len(inner.sent) == 1
+
+
+async def test_a_mounted_composite_tool_is_given_nothing_for_a_tool_that_may_not_have_it(tmp_path: Path) -> None:
+    server, inner = mounted(tmp_path, OPS)
+    async with Client(server) as client:
+        script = SENDS.replace("send'", "ops_send'").replace("mail:", "ops_mail:")
+        assert (await run(client, script))["error"]["code"] == "FLOW_DENIED"
+        assert (await run(client, "return callTool('ops_send', {text: 'Nothing of all that'})"))["status"] == "ok"
+    assert inner.sent == ["Nothing of all that"]
+
+
+@pytest.mark.parametrize("name", ["summary", "report"])
+async def test_where_names_of_a_mounted_server_cannot_be_known_a_value_may_be_of_anything(
+    tmp_path: Path, name: str
+) -> None:
+    rules = [{"from": "letters", "to": "http:*", "action": "deny"}]
+    server, inner = mounted(tmp_path, rules, {"mail:read": "letters", "digest": "summary"})
+    async with Client(server) as client:
+        answer = await run(client, post(f"callTool('{name}', {{}})"))
+    assert (answer["error"]["code"], inner.sent) == ("FLOW_DENIED", [])

@@ -150,9 +150,10 @@ class CallDecisions:
         return record.location if record is not None else None
 
 
-def follow_values(rules: FlowRules | None, script: str) -> ValueFlow | None:
-    """What follows the values of a run that begins now; None without rules about flows, for it or what it is in."""
+def follow_values(rules: FlowRules | None, script: str, server: object, composite: str) -> ValueFlow | None:
+    """What follows the values of a run that begins now, see `ValueFlow`; None without rules, for it or what it is
+    in."""
     outer = CURRENT_CALL.get()
     if outer is not None and outer.flow is not None:
-        return ValueFlow(rules, script, (outer.flow, outer.record))
-    return None if rules is None else ValueFlow(rules, script)
+        return ValueFlow(rules, script, (outer.flow, outer.record), server=server, composite=composite)
+    return None if rules is None else ValueFlow(rules, script, server=server)
