@@ -145,7 +145,7 @@ def _name_advice(owner: str, step: str, parents: Sequence[Mapping[str, object]])
         return Advice(f" Did you mean `{keys[key]}`?", key)
     holder = _holder(step, parents)
     member = None if holder is None else member_text(owner, holder)
-    meant = member and member_text(f"{member}.", step)
+    meant = member and (member_text(f"{member}.", step) if owner else f"{{ {member}: {{ {step} }} }}")
     return Advice(f" Did you mean `{meant}`?", holder, deeper=True) if meant else None
 
 

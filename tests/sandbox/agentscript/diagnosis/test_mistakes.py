@@ -57,6 +57,7 @@ ANSWERS: dict[str, object] = {
     "table": {"columns": ["region", "sum"], "rows": [["north", 10], ["south", 20]]},
     "orders": {"orders": {"edges": [{"node": {"id": "o1"}}, {"node": {"id": "o2"}}]}},
     "pairs": [["a", "10.50"], ["b", "9.25"]],
+    "invoice": {"invoice": {"id": "i1", "total": 5, "currency": "EUR"}},
     "users": [{"id": 7, "name": "ann"}, {"id": 8, "name": "bob"}],
     "jira": {"issues": [{"key": "A-1"}], "total": 1, "maxResults": 50, "startAt": 0},
     "channels": {"ok": True, "channels": [{"id": "C1"}]},
@@ -83,6 +84,7 @@ ISSUE = "const issues = await callTool('issues'); "
 CHARGE = "const { data } = await callTool('charges'); "
 ROW = "const rows = await callTool('rows'); "
 PAIR = "const [a, b] = await Promise.all([callTool('users'), callTool('rows')]); "
+INVOICE = "const {{ {} }} = await callTool('invoice'); "
 TABLE = "const t = await callTool('table'); "
 USER = "const users = await callTool('users'); "
 
@@ -145,6 +147,10 @@ WRONG = [
         "Write `Date.parse(items[1].start) - Date.parse(items[0].start)`.",
     ),
     (EVENT + "return [...items].sort((a, b) => a.title - b.title)[0].id", "`a.title` is a text."),
+    (
+        ROW + "const now = Date.now(); return rows.filter((r) => (now - r.day) / 864e5 > 30).length",
+        "Write `now - Date.parse(r.day)`.",
+    ),
     # Dates
     (ROW + "return rows.filter((r) => r.day > new Date('2026-01-10')).length", "Write `new Date(r.day)`."),
     (
@@ -191,6 +197,18 @@ WRONG = [
         "const t = await callTool('pairs'); let s = 0; for (const p of t) s += p[1]; return s",
         "Write `s += Number(p[1])`.",
     ),
+    (USER + "const ids = users.map((u) => u.id); return ids.includes('7')", "the items of `ids` are numbers"),
+    (CHARGE + "if (data.filter((c) => c.amount > 900)) return 'some'; return 'none'", "Write `.length > 0`."),
+    # What an answer has deeper, destructured
+    (INVOICE.format("id, total") + "return `${id}: ${total}`", "Did you mean `{ invoice: { id } }`?"),
+    (INVOICE.format("id, total") + "return { id, total }", "Did you mean `{ invoice: { id } }`?"),
+    (INVOICE.format("currency") + "return currency === 'EUR' ? 1 : 2", "Did you mean `{ invoice: { currency } }`?"),
+    (
+        "const [{ total }, users] = await Promise.all([callTool('invoice'), callTool('users')]); "
+        "return `${total} ${users.length}`",
+        "Did you mean `{ invoice: { total } }`?",
+    ),
+    ("return await callTool('invoice').then(({ total }) => `${total}`)", "Did you mean `{ invoice: { total } }`?"),
     # Errors in an answer
     ("const r = await callTool('denied'); return r.data?.user ?? null", "denied returned `errors`, which the script"),
 ]
@@ -267,6 +285,9 @@ RIGHT = [
     ROW + "return (rows.find((r) => r.id === 1) ?? rows.find((r) => r.id === '1')).price",
     ISSUE + "return issues.filter((i) => i.labels.includes('bug') || i.labels.some((l) => l.name === 'bug')).length",
     ROW + "const s = new Set([1, 2]); return rows.filter((r) => s.has(r.id) || s.has(Number(r.id))).length",
+    "const { invoice: { id, total } } = await callTool('invoice'); return `${id}: ${total}`",
+    CHARGE + "if (data.filter((c) => c.amount > 900).length) return 'some'; return 'none'",
+    ROW + "const now = Date.now(); return rows.filter((r) => (now - Date.parse(r.day)) / 864e5 > 30).length",
     # Objects by identity
     "const l = await callTool('links'); const w = new Map(); for (const x of l) w.set(x.node, x.weight); "
     "return l.map((x) => w.get(x.node))",

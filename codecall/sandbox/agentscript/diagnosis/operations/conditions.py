@@ -10,6 +10,7 @@ from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import EQUALITY, member_name
 
 _PREDICATES: Final = frozenset({"filter", "find", "findIndex", "findLast", "findLastIndex", "some", "every"})
+_MAKE_LISTS: Final = frozenset({"filter", "map", "flatMap"})
 _TESTS: Final = frozenset({"IfStatement", "ConditionalExpression"})
 
 
@@ -37,6 +38,9 @@ def always_true(condition: Node, has_value: Callable[[Node], bool]) -> str | Non
     """
     if condition.type == "AssignmentExpression" and condition.operator == "=" and _is_true(condition.right):
         return "is always true: one `=` gives a value. Write `===`." if has_value(condition.left) else None
+    if condition.type == "CallExpression" and condition.callee.type == "MemberExpression":
+        makes_list = member_name(condition.callee) in _MAKE_LISTS and len(condition.arguments) > 0
+        return "is always true: a list is, an empty one, too. Write `.length > 0`." if makes_list else None
     if condition.type != "LogicalExpression" or condition.operator != "||" or not _is_true(condition.right):
         return None
     left: Node = condition.left

@@ -25,6 +25,7 @@ _COMPUTED: Final = re.compile(rf"\b(\w++)\s*[-*/%]\s*[\w(]|[-*/%]\s*{_PATH}*+(\w
 """Names on either side of an operator that is meant for numbers."""
 _SOUGHT_IN: Final = re.compile(r"\b(\w++)\s*\??\.\s*(?:includes|indexOf)\s*\(")
 _SOUGHT: Final = re.compile(rf"\.\s*+(?:includes|indexOf|has|get|set|add)\s*+\(\s*+{_PATH}++(\w++)")
+_SEEKS_NUMBER: Final = re.compile(r"\.\s*+(?:includes|indexOf|has)\s*+\(\s*+['\"]-?\d")
 _KEYS: Final = re.compile(rf"\[\s*+{_PATH}++(\w++)\s*+\]|=>\s*+{_PATH}++(\w++)")
 _SUMS_ITEMS: Final = re.compile(r"\+=?\s*+\(?\w++\s*+\[\s*+\d|\[[\w\s,]*+\]\s+of\b")
 _NUMBERS_IN_LISTS: Final = re.compile(r'[\[,]\s*+"-?\d+(?:\.\d+)?"')
@@ -34,8 +35,9 @@ _LITERALS: Final = re.compile(r"\[\s*+['\"\d]")
 _ALWAYS_TRUE: Final = re.compile(
     rf"(?:=>|\bif\s*+\(|&&|\|\||\breturn\b|\()\s*+{_PATH}++\w++\s*+=\s*+['\"\d]"
     r"|[!=]==?\s*+['\"\d][^|&;\n]{0,80}\|\|\s*+['\"\d]"
+    r"|\bif\s*+\([^;{}]{0,120}?\.\s*+(?:filter|map|flatMap)\s*+\("
 )
-"""An assignment, or a literal behind `||`, where a condition may stand."""
+"""An assignment, a literal behind `||`, or a list, where a condition may stand."""
 _COUNTABLE: Final = frozenset({"text", "number"})
 
 
@@ -90,6 +92,8 @@ def _seeks_others(script: str, kinds: Mapping[str, str], payloads: list[str]) ->
     sought = {*_SOUGHT.findall(script), *_DATE_OF.findall(script)}
     keys = {name for names in _KEYS.findall(script) for name in names}
     if any(kinds.get(name) == "object" for name in sought | keys):
+        return True
+    if _SEEKS_NUMBER.search(script) is not None and "number" in kinds.values():
         return True
     has_items = _LITERALS.search(script) is not None or {"text", "number"} <= set(kinds.values())
     if has_items and any(kinds.get(name) in _COUNTABLE for name in sought):

@@ -51,13 +51,18 @@ class TextMistakes:
         for side in (node.left, node.right):
             if (found := self._operands.texts(side)) is None or any(map(_NUMBER.fullmatch, found[1])):
                 continue
-            left, right = map(self._operands.text, (node.left, node.right))
             days = all(map(_DAY.fullmatch, found[1]))
-            write = f" Write `Date.parse({left}) - Date.parse({right})`." if days else ""
+            left, right = (self._as_time(each) if days else "" for each in (node.left, node.right))
+            write = f" Write `{left} {node.operator} {right}`." if days else ""
             says = f"is never a number: `{self._operands.text(side)}` is a text.{write}"
             # A single text may be a number the next time.
             return Mistake(node, found[0], says) if days or len(found[1]) > 1 else None
         return None
+
+    def _as_time(self, side: Node) -> str:
+        """An operand with the milliseconds of a day in place of its text."""
+        text = self._operands.text(side)
+        return text if self._operands.texts(side) is None else f"Date.parse({text})"
 
     def date(self, node: Node) -> Mistake | None:
         """A date is made of seconds, `new Date(charge.created)`, or of an object."""

@@ -21,6 +21,8 @@ MAX_ANSWER: Final = 64 * 1024
 """Characters of the longest answer that is looked at."""
 _MAX_OBJECTS: Final = 100
 """Objects of one answer that are looked at."""
+_MAX_PATTERN: Final = 200
+"""Characters of a pattern that are looked at."""
 _MAX_LINKS: Final = 16
 """Properties that one variable may have its value from, as far as they are looked at."""
 
@@ -41,7 +43,8 @@ _GIVEN: Final = re.compile(rf"(?:\{{([^{{}}]*+)\}}|\b(\w++))\s*+=\s*+\(?{_OWNERS
 _MAPPED: Final = re.compile(
     rf"\b(\w++)\s*+=\s*+{_OWNERS}*+(?:map|flatMap)\s*+\(\s*+\(?\s*+\w++\s*+\)?\s*+=>\s*+{_OWNERS}++(\w++)"
 )
-_AWAITED: Final = re.compile(r"(?:\[([\w\s,]*+)\]|\b(\w++))\s*+=\s*+await\b")
+_AWAITED: Final = re.compile(r"(?:([\]}])|\b(\w++))\s*+=\s*+await\b")
+_THEN: Final = re.compile(r"\.\s*+then\s*+\(\s*+(?:async\s*+)?\(?\s*+(?:\{([^{}]*+)\}|(\w++))")
 _INNER: Final = re.compile(r"\b(\w++)\s*+:\s*+\{([^{}]*+)\}")
 _WORD: Final = re.compile(r"\w++")
 
@@ -113,10 +116,19 @@ def _reads(script: str) -> Iterator[tuple[str, str]]:
             add(variable, text, source)
     for variable, source in _MAPPED.findall(script):
         add(variable, "", source)
-    for several, variable in _AWAITED.findall(script):
-        add(several or variable, "", _ROOT)
+    for match in _AWAITED.finditer(script):
+        pattern = _pattern_before(script, match.start()) if match[1] else ""
+        add(match[2] or pattern, pattern, _ROOT)
+    for text, variable in _THEN.findall(script):
+        add(variable, text, _ROOT)
     for owner, name in members:
         yield from ((holder, name) for holder in _origins(owner, sources))
+
+
+def _pattern_before(script: str, end: int) -> str:
+    """The pattern whose last bracket stands at a place, or its last characters: `{ id, total }`."""
+    text = script[max(0, end - _MAX_PATTERN) : end]
+    return text[max(text.rfind(word) for word in ("const ", "let ", "var ", "(", ";")) + 1 :]
 
 
 def _origins(variable: str, sources: dict[str, set[str]]) -> set[str]:
