@@ -1,5 +1,5 @@
-"""Waiting with a time limit, sharing the event loop, threads for one kind of work, and garbage collection beside a
-loop."""
+"""Waiting with a time limit, sharing the event loop, threads for one kind of work, what errors keep in memory, and
+garbage collection beside a loop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import gc
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Hashable, Iterable
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter
@@ -254,6 +254,21 @@ class _StoppableThread(threading.Thread):
             self._may_be_stopped = False
         for _ in range(2):
             pass  # the interpreter raises it at the latest where it goes back in a loop
+
+
+def release_frames(failure: BaseException) -> None:
+    """Drop the traceback of an error that has been dealt with, what it was raised from, and the tracebacks of that.
+
+    The future or task that an error came through holds the error, and a frame of the traceback that future: a cycle. All
+    that its frames worked on would stay until a full collection, such as values that were refused for their size.
+    """
+    waiting: list[BaseException | None] = [failure]
+    while waiting:
+        if (error := waiting.pop()) is not None:
+            waiting += [error.__context__, error.__cause__]
+            if isinstance(error, BaseExceptionGroup):
+                waiting += cast("BaseExceptionGroup[BaseException]", error).exceptions
+            error.__traceback__ = error.__context__ = error.__cause__ = None
 
 
 async def iterate_cooperatively(items: Iterable[T]) -> AsyncGenerator[T]:

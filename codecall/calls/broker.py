@@ -32,6 +32,7 @@ from codecall.calls.preflight import CallPreflight
 from codecall.calls.results import ObservedSchema, ResultReader
 from codecall.calls.task import ToolExitError, check_nesting, request_with_timeout
 from codecall.catalog.entries import CatalogEntry, JsonObject, call_kind, entry_label
+from codecall.concurrency import release_frames
 from codecall.errors import CallKind, CodeCallError, InputRequiredError, InvalidInputError, ToolCallError
 from codecall.fastmcp_errors import log_unexpected
 from codecall.globs import display_name
@@ -229,12 +230,15 @@ class Broker:
         raise anything while they are asked for lists."""
         try:
             return await operation
-        except CodeCallError:
-            raise
         except Exception as failure:
-            log_unexpected(f"looking up {kind} {display_name(name)!r}", failure)
-            entry = CatalogEntry(display_name(name), app_id="", description="", input_schema={}, kind=kind)
-            raise await self._cleaner.run(self._failures.for_call(name).from_lookup, failure, entry) from None
+            try:
+                if isinstance(failure, CodeCallError):
+                    raise
+                log_unexpected(f"looking up {kind} {display_name(name)!r}", failure)
+                entry = CatalogEntry(display_name(name), app_id="", description="", input_schema={}, kind=kind)
+                raise await self._cleaner.run(self._failures.for_call(name).from_lookup, failure, entry) from None
+            finally:
+                release_frames(failure)
 
     async def _call(self, name: str, arguments: dict[str, object], max_bytes: int) -> str:
         if (missing := self._namespaces.missing_tool_error(name)) is not None:

@@ -175,6 +175,7 @@ class CallDispatcher:
             record.end()
             return result
         record.end(failure.code)
+        failure.__traceback__ = None  # has this frame, which has the error
         self.errors[call.call] = failure
         self.log.names[call.call] = failure.tool_name
         return None
