@@ -9,7 +9,6 @@ turns into an empty value.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -36,6 +35,7 @@ from codecall.concurrency import release_frames
 from codecall.errors import CallKind, CodeCallError, InputRequiredError, InvalidInputError, ToolCallError
 from codecall.fastmcp_errors import log_unexpected
 from codecall.globs import display_name
+from codecall.jsonio.decode import encode_json
 from codecall.options import SanitizationOptions
 from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
 from codecall.sandbox.interfaces import RunClock
@@ -227,7 +227,7 @@ class Broker:
         self, kind: Literal["tool", "resource", "prompt"], name: str, operation: Awaitable[T]
     ) -> T:
         """The result of `operation`, whose exceptions become named errors. Middleware, providers and transforms may
-        raise anything while they are asked for lists."""
+        raise anything while they are asked for lists. An error keeps nothing of what its frames held."""
         try:
             return await operation
         except Exception as failure:
@@ -291,7 +291,7 @@ class Broker:
         if self._gate is not None:
             current_entry = partial(self._current_entry, partial(self._access.admit_prompt, name))
             await self._gate(entry, arguments, None, current_entry, None)
-        texts = {key: value if isinstance(value, str) else _json(value) for key, value in arguments.items()}
+        texts = {key: value if isinstance(value, str) else encode_json(value) for key, value in arguments.items()}
         request = self._server.render_prompt(entry.name, texts, version=_version(entry.version))
         result: PromptResult = await self._result(request, entry, texts)
         return await self._results.prompt(result, entry, max_bytes)
@@ -393,10 +393,6 @@ class Broker:
 
 def _version(version: str | None) -> VersionSpec | None:
     return VersionSpec(eq=version) if version else None
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _is_plain_success(result: object) -> bool:

@@ -79,7 +79,9 @@ def _json_size(value: object, left: list[int]) -> int:
                     size += len(key) + 4
                     pending.append(member)
             case list():
-                pending += cast("list[object]", value)[: left[0]]
+                items = cast("list[object]", value)[: left[0]]
+                size += 3 * sum(isinstance(item, (dict, list)) for item in items)
+                pending += items
             case _:
                 size += 5
     return size

@@ -11,7 +11,7 @@ that CodeCall is to keep away from a tool.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeVar, cast
@@ -20,6 +20,7 @@ import mcp_types
 from fastmcp.prompts import Prompt
 from fastmcp.resources import Resource, ResourceTemplate
 from fastmcp.tools import Tool
+from pydantic_core import to_json
 
 from codecall.catalog.entries import META_KEY
 from codecall.gateway.tools.access import AccessRules, HideCode, HideReason, UnmatchedPattern
@@ -33,6 +34,7 @@ from codecall.gateway.tools.components import (
 )
 from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing
+from codecall.gateway.upstream.messages import find_excess
 from codecall.globs import MAX_URI_CHARS, display_name
 from codecall.namespaces import Namespaces
 from codecall.telemetry.tokens import estimate_characters, estimate_tokens
@@ -44,6 +46,11 @@ MAX_NAME_CHARS: Final = 128
 
 MAX_DEFINITION_BYTES: Final = 256 * 1024
 """Bytes of the largest definition of one component, as JSON."""
+
+MAX_DEFINITION_VALUES: Final = 20_000
+MAX_DEFINITION_LEVELS: Final = 10_000
+"""Values and names in one definition, and levels of nesting, as `find_excess` counts them. Of 4,955 tools of published
+servers (the catalog that search is measured with) the largest has 4,355 and 1,516."""
 
 MAX_TOOLS: Final = 5_000
 MAX_OTHERS: Final = 5_000
@@ -156,8 +163,8 @@ def screen_components(
 
 
 def may_be_large(listing: Listing) -> bool:
-    """Whether something in it may be larger than `MAX_DEFINITION_BYTES`."""
-    return len(listing.encoded) > MAX_DEFINITION_BYTES
+    """Whether something in it may be larger than one definition may be."""
+    return _excess(listing.encoded) != ""
 
 
 def strip_reserved_meta(tool: mcp_types.Tool) -> mcp_types.Tool:
@@ -190,10 +197,16 @@ def _name_problem(item: Item, name: str, accepted: Mapping[str, object]) -> Hide
 
 
 def _size_problem(item: Item) -> HideReason | None:
-    size = len(item.model_dump_json(by_alias=True, exclude_unset=True))
-    if size > MAX_DEFINITION_BYTES:
-        return HideReason("size", f"its definition has {size} bytes; at most {MAX_DEFINITION_BYTES} are shown")
-    return None
+    excess = _excess(item.model_dump_json(by_alias=True, exclude_unset=True).encode())
+    return HideReason("size", f"its definition has {excess}") if excess else None
+
+
+def _excess(encoded: bytes) -> str:
+    """What a definition has too much of; empty: nothing."""
+    if (size := len(encoded)) > MAX_DEFINITION_BYTES:
+        return f"{size} bytes; at most {MAX_DEFINITION_BYTES} are shown"
+    excess = find_excess(encoded, MAX_DEFINITION_VALUES, MAX_DEFINITION_LEVELS)
+    return "" if excess is None else f"more than {excess}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +232,7 @@ class VisibleComponents:
     unmatched: tuple[UnmatchedPattern, ...] = ()
     """What access rules name and no tool is."""
     tokens: int = 0
-    """About how many tokens the definitions of its tools cost a model that lists them."""
+    """About how many tokens the definitions of its tools cost a model that lists them, `_meta` included."""
 
 
 def build_visible_components(
@@ -319,8 +332,13 @@ def build_visible_components(
         hidden=tuple(hidden),
         foreign=tuple(name for name in (*tools, *asked) if names.is_foreign(upstream.name, name)),
         unmatched=unmatched,
-        tokens=estimate_tokens(estimate_characters([*tools.values(), *asked.values()])),
+        tokens=_tokens([*tools.values(), *asked.values()]),
     )
+
+
+def _tokens(tools: Sequence[Tool]) -> int:
+    meta = sum(len(to_json(tool.meta)) for tool in tools if tool.meta)
+    return estimate_tokens(estimate_characters(tools) + meta)
 
 
 def _no_rule(_: object) -> None:

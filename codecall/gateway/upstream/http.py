@@ -25,12 +25,11 @@ from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, METHOD_NOT_FOUND, JSONR
 from codecall.gateway.upstream.addresses import PrivateAddressError
 from codecall.gateway.upstream.errors import NO_ENDPOINT_ADVICE, UNREACHABLE_ADVICE, status_advice
 from codecall.gateway.upstream.messages import (
-    TOO_MANY_VALUES,
     VALUES_PER_S,
     Throttle,
     TooLargeError,
+    find_excess,
     find_response_id,
-    is_within_value_limit,
     message_cost,
     parse_message,
     unreadable_response,
@@ -309,7 +308,7 @@ def _checked_body(body: bytes) -> bytes:
     Raises:
         httpx2.StreamError: it has too many values, or as many as make it costly to find that it is no message.
     """
-    reason = "" if is_within_value_limit(body) else TOO_MANY_VALUES
+    reason = "" if (excess := find_excess(body)) is None else f"it has more than {excess}"
     if not reason and message_cost(body) > _QUICK_VALUES and body.lstrip().startswith((b"{", b"[")):
         try:
             message = parse_message(body)
@@ -342,7 +341,7 @@ def _checked_event(event: bytes) -> _Event:
         return _Event(event, message_cost(event))
     lines_read = event.count(b"\n") + event.count(b"\r")
     cost = message_cost(event) + lines_read
-    reason = "" if is_within_value_limit(event) else TOO_MANY_VALUES
+    reason = "" if (excess := find_excess(event)) is None else f"it has more than {excess}"
     if lines_read > _MAX_EVENT_LINES:
         reason = "it has too many lines"
     if reason:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -24,12 +24,21 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from codecall.gateway.upstream.errors import listing_too_large_error
+from codecall.gateway.upstream.messages import count_levels, count_values
 
 MAX_ITEMS: Final = 10_000
 """Tools, resources, templates and prompts of one server together."""
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Bytes of JSON of everything one server lists."""
+
+MAX_VALUES: Final = 2_000_000
+"""Values and names in all of that. 4,955 tools of hundreds of servers (the catalog that search is measured with) have
+256,000 together, and the server with most has 30,000."""
+
+MAX_LEVELS: Final = 500_000
+"""Levels of nesting in all of that, as `MAX_MESSAGE_LEVELS` counts them: 107,000 and 11,000 in that catalog. What clients
+list is written anew for each of them."""
 
 MAX_PAGES: Final = 1_000
 """Pages of one list."""
@@ -201,7 +210,7 @@ class _BoundedReader:
     def __init__(self, server: str) -> None:
         self._server = server
         self._items = 0
-        self._bytes = 0
+        self._counted = _Size()
 
     async def read_all(
         self, page_at: Callable[[mcp_types.PaginatedRequestParams], Awaitable[_Page[Item]]]
@@ -226,10 +235,23 @@ class _BoundedReader:
         if self._items > MAX_ITEMS:
             raise listing_too_large_error(self._server, f"{MAX_ITEMS} tools, resources and prompts")
         large = len(items) > _IN_THREAD_ITEMS
-        self._bytes += await anyio.to_thread.run_sync(_size, items) if large else _size(items)
-        if self._bytes > MAX_BYTES:
+        page = await anyio.to_thread.run_sync(_size, items) if large else _size(items)
+        size = self._counted = _Size(*map(sum, zip(self._counted, page, strict=True)))
+        if size.bytes > MAX_BYTES:
             raise listing_too_large_error(self._server, f"{MAX_BYTES // 2**20} MiB")
+        if size.values > MAX_VALUES or size.levels > MAX_LEVELS:
+            limit = f"{MAX_VALUES:,} values" if size.values > MAX_VALUES else f"{MAX_LEVELS:,} levels of nesting, added up"
+            raise listing_too_large_error(self._server, limit)
 
 
-def _size(items: Sequence[BaseModel]) -> int:
-    return sum(len(item.model_dump_json(by_alias=True, exclude_unset=True)) for item in items)
+class _Size(NamedTuple):
+    """How much of a listing has been read."""
+
+    bytes: int = 0
+    values: int = 0
+    levels: int = 0
+
+
+def _size(items: Sequence[BaseModel]) -> _Size:
+    encoded = b"".join(item.model_dump_json(by_alias=True, exclude_unset=True).encode() for item in items)
+    return _Size(len(encoded), count_values(encoded), count_levels(encoded, MAX_LEVELS))

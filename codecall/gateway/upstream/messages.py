@@ -1,7 +1,9 @@
 """From the bytes of a server's message to the message: counted before it is parsed, and repaired where that is safe.
 
 A little JSON may be very many values: `[[],[],…]` of 30 MiB would take gigabytes and stop everything for seconds. So
-what separates values is counted first, which is quick. Half of a character (`"\\ud800"`, as programs write that cut a
+what separates values is counted first, which is quick, and so are the levels of nesting: each time the garbage
+collector looks at 190,000 arrays, it takes fifty times as long where they stand 180 deep in each other as where they
+stand side by side. Half of a character (`"\\ud800"`, as programs write that cut a
 text in the middle of an emoji) becomes U+FFFD. A response that cannot be read is replaced by an error response, so that
 nobody waits for it until the time of the call is up. `Throttle` slows down a server that sends more than anybody can
 use: the rest waits, and none is lost.
@@ -27,6 +29,10 @@ from codecall.jsonio.check import replace_lone_surrogates
 MAX_MESSAGE_VALUES: Final = 200_000
 """Values and names one message may have, counted by its commas, colons and opening brackets."""
 
+MAX_MESSAGE_LEVELS: Final = 300_000
+"""Objects and arrays one message may have, each counted once for each level of nesting that ends with it: two for
+`[[]]`, and one more for each array around that. Rows of objects that hold objects come to less than twice their number."""
+
 MAX_UNSOLICITED_VALUES: Final = 50_000
 MAX_UNSOLICITED_BYTES: Final = 4 * 1024 * 1024
 """As many of a message that is no answer: a request or a notification of the server."""
@@ -43,9 +49,11 @@ MAX_ERROR_CHARS: Final = 64 * 1024
 IN_THREAD_BYTES: Final = 256 * 1024
 """Larger messages are parsed in a thread."""
 
-TOO_MANY_VALUES: Final = f"it has more than {MAX_MESSAGE_VALUES:,} values"
-
 _MARKS: Final = (b",", b":", b"[", b"{")
+_DEEPEST: Final = 255
+"""Levels of nesting that may be read at all, or more."""
+_ONE_BRACKET: Final = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 _EDGE: Final = 2048
 """Bytes at both ends of a response in which its id is looked for."""
@@ -70,10 +78,10 @@ def parse_message(line: bytes) -> JSONRPCMessage | None:
     Raises:
         TooLargeError: it has too many values or bytes, and is no response.
     """
-    if not is_within_value_limit(line):
+    if (excess := find_excess(line)) is not None:
         if (response_id := find_response_id(line)) is None:
-            raise TooLargeError(f"{MAX_MESSAGE_VALUES:,} values")
-        return unreadable_response(response_id, TOO_MANY_VALUES)
+            raise TooLargeError(excess)
+        return unreadable_response(response_id, f"it has more than {excess}")
     try:
         message = _read_message(line)
     except ValueError as failure:
@@ -103,6 +111,35 @@ def _repaired_message(line: bytes, failure: ValueError) -> JSONRPCMessage | None
         return None
     invalid = isinstance(failure, ValidationError)
     return unreadable_response(response_id, "it is no valid message" if invalid else f"Invalid JSON: {failure}")
+
+
+def find_excess(data: bytes, values: int = MAX_MESSAGE_VALUES, levels: int = MAX_MESSAGE_LEVELS) -> str | None:
+    """How much of what a message, or a part of one, may have, if it has more: `200,000 values`."""
+    if not is_within_value_limit(data, values):
+        return f"{values:,} values"
+    few = len(_brackets(data)) // 2 * _DEEPEST <= levels  # even with those in strings
+    return None if few or count_levels(data, levels) <= levels else f"{levels:,} levels of nesting, added up"
+
+
+def count_values(data: bytes) -> int:
+    """The values and names in JSON."""
+    return _count_marks(outside_strings(data))
+
+
+def count_levels(data: bytes, limit: int) -> int:
+    """The levels of nesting in JSON, as `MAX_MESSAGE_LEVELS` counts them; some number above `limit` where it is more."""
+    brackets, levels = _brackets(outside_strings(data)), 0
+    while brackets and levels <= limit:
+        levels += len(brackets) // 2
+        inner = brackets.replace(b"[]", b"")
+        if len(inner) == len(brackets):  # it is no JSON
+            break
+        brackets = inner
+    return levels
+
+
+def _brackets(data: bytes) -> bytes:
+    return data.translate(_ONE_BRACKET, _NO_BRACKETS)
 
 
 def is_within_value_limit(data: bytes, limit: int = MAX_MESSAGE_VALUES) -> bool:

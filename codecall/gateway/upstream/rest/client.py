@@ -20,8 +20,7 @@ from codecall.gateway.config.options import OpenApiServer
 from codecall.gateway.upstream.addresses import guard_connection
 from codecall.gateway.upstream.messages import (
     MAX_ERROR_CHARS,
-    TOO_MANY_VALUES,
-    is_within_value_limit,
+    find_excess,
     outside_strings,
 )
 from codecall.gateway.upstream.responses import (
@@ -110,8 +109,8 @@ def _checked_answer(body: bytes, charset: str) -> bytes:
     if _JSON_VALUES.match(body) is not None:
         if json.detect_encoding(body) not in ("utf-8", "utf-8-sig"):
             raise unread(_NO_TEXT)
-        if not is_within_value_limit(body):
-            raise unread(TOO_MANY_VALUES)
+        if (excess := find_excess(body)) is not None:
+            raise unread(f"it has more than {excess}")
     if _has_long_number(body) and _has_long_number(outside_strings(body)):
         raise unread(f"it has a number of more than {MAX_DIGITS:,} digits")
     return replace_lone_surrogates(body)
