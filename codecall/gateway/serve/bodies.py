@@ -1,10 +1,14 @@
-"""Bodies of HTTP requests: how many values they may have, and how many of one caller are parsed in a second.
+"""Bodies of HTTP requests: how many values they may have, and how many of one caller are parsed in a second; and how much
+of the answers may wait for clients that do not take it.
 
 A little JSON may be very many values: `[[],[],…]` of 3.6 MB takes a second of the event loop, and the MCP SDK bounds
 bodies in bytes alone. So what separates values is counted first, which is quick, once whoever calls has signed in and
 the application asks for the body. One with too many never reaches the SDK: that gets an empty one in its place, and the
 answer to it is replaced. Large ones of one caller are let through one after the other, each when those before it have
 been paid for. Until the application has one, its bytes count for the caller, and it has only so long to arrive.
+
+An answer is sent piece by piece, each when the client has taken those before it: what waits here counts for the caller,
+where a server that is given all of it at once would hold it without a bound.
 """
 
 from __future__ import annotations
@@ -33,6 +37,12 @@ MAX_HELD: Final = 32 * 1024 * 1024
 """Bytes of one caller's bodies that are not with the application yet: as many of the largest as may wait."""
 
 MAX_HELD_BY_ALL: Final = 128 * 1024 * 1024
+"""The same of all callers together."""
+
+MAX_UNSENT: Final = 64 * 1024 * 1024
+"""Bytes of answers that wait until one caller has taken what came before. One answer may always wait."""
+
+MAX_UNSENT_BY_ALL: Final = 256 * 1024 * 1024
 """The same of all callers together."""
 
 MAX_BODY_S: Final = 60.0
@@ -66,6 +76,7 @@ _MAX_BYTES: Final = 4 * 1024 * 1024
 """As the SDK has it; it refuses what is larger without parsing it."""
 
 _PIECE: Final = 64 * 1024
+_SENT_PIECE: Final = 256 * 1024
 
 _ONE_DIGIT: Final = bytes.maketrans(b"123456789", b"000000000")
 """Makes all digits the same."""
@@ -81,8 +92,8 @@ class BoundedBodies:
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self._app = app
         self._payments: dict[str, _Payments] = {}
-        self._held: dict[str, int] = {}
-        self._held_by_all = 0
+        self.unread = _Held(MAX_HELD, MAX_HELD_BY_ALL)
+        self.unsent = _Held(MAX_UNSENT, MAX_UNSENT_BY_ALL)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -100,22 +111,39 @@ class BoundedBodies:
                 del self._payments[other]
         return payments
 
-    def hold(self, caller: str, size: int) -> bool:
-        """Count so many bytes more of a caller's bodies, unless they are too many."""
-        held = self._held.get(caller, 0) + size
-        if held > MAX_HELD or self._held_by_all + size > MAX_HELD_BY_ALL:
+
+class _Held:
+    """Bytes that are held, of each caller.
+
+    Args:
+        most: of one caller.
+        most_by_all: of all together.
+    """
+
+    def __init__(self, most: int, most_by_all: int) -> None:
+        self._most = most
+        self._most_by_all = most_by_all
+        self.by_caller: dict[str, int] = {}
+        """Of those that have some."""
+        self.by_all = 0
+
+    def hold(self, caller: str, size: int, *, first: bool = False) -> bool:
+        """Count so many bytes more, unless they are too many; with `first` none are for whoever has none yet."""
+        held = self.by_caller.get(caller, 0)
+        too_many = held + size > self._most or self.by_all + size > self._most_by_all
+        if too_many and (held or not first):
             return False
         if size:
-            self._held[caller] = held
-            self._held_by_all += size
+            self.by_caller[caller] = held + size
+            self.by_all += size
         return True
 
     def release(self, caller: str, size: int) -> None:
         """Count so many bytes less."""
-        self._held[caller] -= size
-        self._held_by_all -= size
-        if not self._held[caller]:
-            del self._held[caller]
+        self.by_caller[caller] -= size
+        self.by_all -= size
+        if not self.by_caller[caller]:
+            del self.by_caller[caller]
 
 
 class _Payments:
@@ -149,6 +177,10 @@ class _BoundedRequest:
         self._messages: Iterator[Message] | None = None
         """What is left of the body; None: nobody has asked for it."""
         self._refusal: tuple[int, str] | None = None
+        self._start: Message | None = None
+        """The beginning of an answer that is sent with its body."""
+        self._ended = False
+        """No more of the answer is sent."""
 
     async def receive(self) -> Message:
         """A piece of the body, the first once it is there as a whole; or what comes after it."""
@@ -167,7 +199,7 @@ class _BoundedRequest:
                         return [message]
                     piece = message.get("body", b"")
                     more = message.get("more_body", False)
-                    if not self._bodies.hold(caller, len(piece)):
+                    if not self._bodies.unread.hold(caller, len(piece)):
                         return self._refuse(429, "this caller, or all together, send too many large requests at a time")
                     held += len(piece)
                     body += piece
@@ -178,7 +210,7 @@ class _BoundedRequest:
             return self._refuse(408, f"it has not come as a whole within {MAX_BODY_S:.0f} s")
         finally:
             if held:
-                self._bodies.release(caller, held)
+                self._bodies.unread.release(caller, held)
 
     def _refuse(self, status: int, why: str) -> Iterable[Message]:
         self._refusal = status, f"The request was not read: {why}"
@@ -186,17 +218,52 @@ class _BoundedRequest:
 
     async def send(self, message: Message) -> None:
         """Pass the answer on, or send a refusal in its place."""
-        if self._refusal is None:
-            await self._send(message)
-        elif message["type"] == "http.response.start":
-            status, reason = self._refusal
-            error = {"code": mcp_types.INVALID_REQUEST, "message": reason}
-            body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
-            headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-            if status == HTTPStatus.REQUEST_TIMEOUT:
-                headers.append((b"connection", b"close"))
-            await self._send({"type": "http.response.start", "status": status, "headers": headers})
-            await self._send({"type": "http.response.body", "body": body})
+        if self._ended:
+            return
+        if self._refusal is not None:
+            self._ended = True
+            await self._send_refusal(*self._refusal)
+        elif message["type"] == "http.response.start" and not _is_stream(message):
+            self._start = message
+        else:
+            await self._send_body(message)
+
+    async def _send_body(self, message: Message) -> None:
+        """Pass on a part of the answer, as fast as the client takes it."""
+        body: bytes = message.get("body", b"")
+        if len(body) <= _SENT_PIECE:
+            await self._send_part(message)
+            return
+        caller, unsent = _caller(self._scope), self._bodies.unsent
+        if not unsent.hold(caller, len(body), first=True):
+            self._ended = True
+            if self._start is not None:
+                why = "this caller, or all together, do not take the large answers that wait for them"
+                await self._send_refusal(429, f"The answer was not sent: {why}")
+            else:
+                await self._send({"type": "http.response.body", "body": b""})
+            return
+        try:
+            for at in range(0, len(body), _SENT_PIECE):
+                more = message.get("more_body", False) or at + _SENT_PIECE < len(body)
+                await self._send_part({**message, "body": body[at : at + _SENT_PIECE], "more_body": more})
+        finally:
+            unsent.release(caller, len(body))
+
+    async def _send_part(self, message: Message) -> None:
+        start, self._start = self._start, None
+        if start is not None:
+            await self._send(start)
+        await self._send(message)
+
+    async def _send_refusal(self, status: int, reason: str) -> None:
+        error = {"code": mcp_types.INVALID_REQUEST, "message": reason}
+        body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+        headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        if status == HTTPStatus.REQUEST_TIMEOUT:
+            headers.append((b"connection", b"close"))
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
 
     async def _check(self, body: bytearray, caller: str) -> tuple[int, str] | None:
         if json.detect_encoding(body) not in ("utf-8", "utf-8-sig"):
@@ -215,6 +282,11 @@ class _BoundedRequest:
             return 429, f"{_MAX_WAITING} large requests of this caller are waiting"
         await payments.pay(cost)
         return None
+
+
+def _is_stream(start: Message) -> bool:
+    """Whether an answer is a stream of events, of which clients wait for the beginning."""
+    return any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in start.get("headers", ()))
 
 
 def _in_pieces(body: bytearray, more: bool) -> Iterator[Message]:

@@ -214,8 +214,25 @@ def _finish_startup() -> None:
     known: spans that nobody would see need not be made."""
     gc.freeze()
     gc.enable()
+    release_large_blocks()
     if tracer() is None and fastmcp.settings.telemetry_mode == "native":
         fastmcp.settings.telemetry_mode = "propagation_only"
+
+
+def release_large_blocks() -> bool:
+    """Have blocks of a megabyte or more given back to the system once they are free; whether the C library does that.
+
+    glibc gives back what it has never seen freed before, and keeps the next ones of that size, up to 32 MiB each: what
+    large answers took for a moment stayed with the process.
+    """
+    import ctypes  # takes some milliseconds, and only this needs it at the start
+
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    return set_option is not None and set_option(_M_MMAP_THRESHOLD, 1024 * 1024) == 1
+
+
+_M_MMAP_THRESHOLD: Final = -3
+"""The option of `mallopt`: from which size on a block is mapped by itself. Setting it ends that it grows."""
 
 
 def _configure_logging(level: str) -> None:

@@ -10,7 +10,8 @@ from typing import Final, TypeVar, cast
 import anyio.to_thread
 import httpx2
 
-from codecall.gateway.upstream.messages import IN_THREAD_BYTES
+from codecall.concurrency import release_frames
+from codecall.gateway.upstream.messages import IN_THREAD_BYTES, TooLargeError
 
 T = TypeVar("T")
 
@@ -38,8 +39,14 @@ the square of the text."""
 
 
 async def in_thread_if_large(work: Callable[[bytes], T], data: bytes) -> T:
-    """What `work` makes of `data`."""
-    return await anyio.to_thread.run_sync(work, data) if len(data) > IN_THREAD_BYTES else work(data)
+    """What `work` makes of `data`. An error that refuses it does not keep it."""
+    if len(data) <= IN_THREAD_BYTES:
+        return work(data)
+    try:
+        return await anyio.to_thread.run_sync(work, data)
+    except (TooLargeError, httpx2.StreamError) as refusal:
+        release_frames(refusal)
+        raise
 
 
 def media_type(response: httpx2.Response) -> str:

@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack
 
 import anyio
-import anyio.to_thread
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
 from mcp import ClientSession
 from mcp.shared.message import SessionMessage
@@ -24,7 +23,6 @@ from mcp_types import JSONRPCError, JSONRPCMessage, JSONRPCResponse, RequestId
 from codecall.concurrency import abandon
 from codecall.gateway.upstream.errors import describe_exit
 from codecall.gateway.upstream.messages import (
-    IN_THREAD_BYTES,
     MAX_LINES_PER_S,
     VALUES_PER_S,
     Throttle,
@@ -33,6 +31,7 @@ from codecall.gateway.upstream.messages import (
     parse_message,
 )
 from codecall.gateway.upstream.process import ServerProcess
+from codecall.gateway.upstream.responses import in_thread_if_large
 from codecall.gateway.upstream.session import RelayingSession
 
 MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
@@ -248,8 +247,7 @@ class _MessageReader(_Stream):
         message = None
         try:
             if _looks_like_message(line):
-                large = len(line) > IN_THREAD_BYTES
-                message = await anyio.to_thread.run_sync(parse_message, line) if large else parse_message(line)
+                message = await in_thread_if_large(parse_message, line)
         except TooLargeError as limit:
             raise self._give_up(f"a message of more than {limit}") from None
         if message is None and line.strip():

@@ -180,13 +180,13 @@ async def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPa
     await time.jump(bodies.MAX_BODY_S - 5)
     request.coming.put_nowait({"type": "http.request", "body": b",2", "more_body": True})
     await time.jump(1)
-    assert (request.status, bounded._held) == (None, {"peer 192.0.2.1": 4})
+    assert (request.status, bounded.unread.by_caller) == (None, {"peer 192.0.2.1": 4})
     await time.jump(5)
     await answering
     assert (request.status, request.scope["body"]) == (408, b"")
     assert "it has not come as a whole within 60 s" in request.sent[1]["body"].decode()
     assert (b"connection", b"close") in request.sent[0]["headers"]
-    assert (bounded._held, bounded._held_by_all) == ({}, 0)
+    assert (bounded.unread.by_caller, bounded.unread.by_all) == ({}, 0)
 
 
 async def test_only_so_much_is_held_of_bodies_that_have_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ async def test_only_so_much_is_held_of_bodies_that_have_not_ended(monkeypatch: p
     other.coming.put_nowait({"type": "http.disconnect"})
     await asyncio.gather(ends, other_ends)
     assert (first.status, first.scope["body"]) == (200, b" " * 60 + b"1")
-    assert (bounded._held, bounded._held_by_all) == ({}, 0)
+    assert (bounded.unread.by_caller, bounded.unread.by_all) == ({}, 0)
 
 
 async def test_a_body_is_not_kept_while_it_is_answered() -> None:
@@ -277,3 +277,64 @@ def test_texts_count_nothing_wherever_pieces_are_cut(value: object, piece: int) 
         patch.setattr(bodies, "_PIECE", piece)
         plain = b"".join(bodies._outside_texts(body))
     assert plain == re.sub(rb'"(?:[^"\\]|\\.)*"', b"", body)
+
+
+LARGE = 8 * 1024 * 1024
+"""Bytes of an answer, more than the sockets of a connection take."""
+
+
+@asynccontextmanager
+async def answering(kind: str) -> AsyncIterator[tuple[str, BoundedBodies]]:
+    """An application whose answers are large, with room for one of them that its caller does not take."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await receive()
+            body = b"a" * (10 if scope["path"] == "/small" else LARGE)
+            await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind.encode())]})
+            await send({"type": "http.response.body", "body": body})
+
+    bounded = BoundedBodies(app)
+    async with serve_over_http(bounded) as url:
+        yield url, bounded
+
+
+@asynccontextmanager
+async def not_reading(url: str) -> AsyncIterator[asyncio.StreamReader]:
+    """A client that takes nothing of its answer yet."""
+    address = httpx.URL(url)
+    reader, writer = await asyncio.open_connection(address.host, address.port, limit=1024)
+    writer.write(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+    try:
+        yield reader
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_answers_that_a_caller_does_not_take_have_a_bound(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    monkeypatch.setattr(bodies, "MAX_UNSENT", LARGE)
+    async with answering(kind) as (url, bounded), not_reading(url) as slow:
+        await wait_until(lambda: bounded.unsent.by_all == LARGE)
+        refused = await post(url, "")
+        if kind == "application/json":
+            assert refused.status_code == 429
+            assert "do not take the large answers that wait for them" in refused.json()["error"]["message"]
+        else:
+            assert (refused.status_code, refused.content) == (200, b"")
+        assert (await post(url.replace("/mcp", "/small"), "")).content == b"a" * 10
+        taken = await slow.read()  # all of it, however late
+        assert taken.count(b"a" * 1024) == LARGE // 1024
+        await wait_until(lambda: bounded.unsent.by_caller == {})
+        assert len((await post(url, "")).content) == LARGE
+
+
+def test_whoever_has_none_may_have_one_large_answer() -> None:
+    held = bodies._Held(10, 15)
+    assert held.hold("a", 20, first=True)
+    assert held.hold("b", 3, first=True)
+    assert not held.hold("b", 3, first=True)
+    assert not held.hold("c", 3)
+    held.release("a", 20)
+    assert held.hold("b", 3, first=True)
+    assert (held.by_caller, held.by_all) == ({"b": 6}, 6)
