@@ -259,8 +259,9 @@ class _StoppableThread(threading.Thread):
 def release_frames(failure: BaseException) -> None:
     """Drop the traceback of an error that has been dealt with, what it was raised from, and the tracebacks of that.
 
-    The future or task that an error came through holds the error, and a frame of the traceback that future: a cycle. All
-    that its frames worked on would stay until a full collection, such as values that were refused for their size.
+    The future or task that an error came through holds the error, and a frame of the traceback holds that future: a
+    cycle. All that the frames worked on, such as values that were refused for their size, would stay until a full
+    collection.
     """
     waiting: list[BaseException | None] = [failure]
     while waiting:

@@ -83,7 +83,7 @@ def add_tools(server: FastMCP[Any]) -> Kept:
 
 
 async def assert_gone(kept: Kept, count: int) -> None:
-    """So many values were there and none is any more. A thread lets go of the last just after it has given its result."""
+    """So many values were there, and none is any more. A thread lets go of one just after its result is known."""
     assert len(kept) == count
     await wait_until(lambda: all(ref() is None for ref in kept))
 

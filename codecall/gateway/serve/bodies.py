@@ -1,5 +1,5 @@
-"""Bodies of HTTP requests: how many values they may have, and how many of one caller are parsed in a second; and how much
-of the answers may wait for clients that do not take it.
+"""Bodies of HTTP requests: how many values they may have, and how many of one caller are parsed in a second; and of
+answers, how much of them may wait for clients that do not take it.
 
 A little JSON may be very many values: `[[],[],…]` of 3.6 MB takes a second of the event loop, and the MCP SDK bounds
 bodies in bytes alone. So what separates values is counted first, which is quick, once whoever calls has signed in and
@@ -286,7 +286,9 @@ class _BoundedRequest:
 
 def _is_stream(start: Message) -> bool:
     """Whether an answer is a stream of events, of which clients wait for the beginning."""
-    return any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in start.get("headers", ()))
+    return any(
+        name == b"content-type" and value.startswith(b"text/event-stream") for name, value in start.get("headers", ())
+    )
 
 
 def _in_pieces(body: bytearray, more: bool) -> Iterator[Message]:

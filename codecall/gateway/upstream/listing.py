@@ -37,8 +37,8 @@ MAX_VALUES: Final = 2_000_000
 256,000 together, and the server with most has 30,000."""
 
 MAX_LEVELS: Final = 500_000
-"""Levels of nesting in all of that, as `MAX_MESSAGE_LEVELS` counts them: 107,000 and 11,000 in that catalog. What clients
-list is written anew for each of them."""
+"""Levels of nesting in all of that, as `MAX_MESSAGE_LEVELS` counts them: 107,000 and 11,000 in that catalog. A list is
+written anew for each request."""
 
 MAX_PAGES: Final = 1_000
 """Pages of one list."""
@@ -239,9 +239,10 @@ class _BoundedReader:
         size = self._counted = _Size(*map(sum, zip(self._counted, page, strict=True)))
         if size.bytes > MAX_BYTES:
             raise listing_too_large_error(self._server, f"{MAX_BYTES // 2**20} MiB")
-        if size.values > MAX_VALUES or size.levels > MAX_LEVELS:
-            limit = f"{MAX_VALUES:,} values" if size.values > MAX_VALUES else f"{MAX_LEVELS:,} levels of nesting, added up"
-            raise listing_too_large_error(self._server, limit)
+        if size.values > MAX_VALUES:
+            raise listing_too_large_error(self._server, f"{MAX_VALUES:,} values")
+        if size.levels > MAX_LEVELS:
+            raise listing_too_large_error(self._server, f"{MAX_LEVELS:,} levels of nesting, added up")
 
 
 class _Size(NamedTuple):

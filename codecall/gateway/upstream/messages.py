@@ -30,8 +30,8 @@ MAX_MESSAGE_VALUES: Final = 200_000
 """Values and names one message may have, counted by its commas, colons and opening brackets."""
 
 MAX_MESSAGE_LEVELS: Final = 300_000
-"""Objects and arrays one message may have, each counted once for each level of nesting that ends with it: two for
-`[[]]`, and one more for each array around that. Rows of objects that hold objects come to less than twice their number."""
+"""Levels of nesting in one message, those in each of its objects and arrays added up: `[[],[[]]]` has seven, three
+of the outermost array, one and two of those in it, and one of the innermost. A row that holds a list has three."""
 
 MAX_UNSOLICITED_VALUES: Final = 50_000
 MAX_UNSOLICITED_BYTES: Final = 4 * 1024 * 1024
@@ -127,7 +127,7 @@ def count_values(data: bytes) -> int:
 
 
 def count_levels(data: bytes, limit: int) -> int:
-    """The levels of nesting in JSON, as `MAX_MESSAGE_LEVELS` counts them; some number above `limit` where it is more."""
+    """The levels of nesting in JSON, as `MAX_MESSAGE_LEVELS` counts them; of more than `limit`, some number above."""
     brackets, levels = _brackets(outside_strings(data)), 0
     while brackets and levels <= limit:
         levels += len(brackets) // 2

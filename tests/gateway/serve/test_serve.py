@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import platform
 import re
 import signal
 import socket
@@ -331,6 +332,32 @@ def test_a_servers_long_error_is_cut_in_the_log(loaded_python: LoadedPython, tmp
     assert "ERROR fastmcp" in logged
     assert "MCPError: x x x" in logged
     assert len(logged) < 60_000
+
+
+MAPPED_BLOCKS = """
+import ctypes, sys
+from codecall.gateway.serve.serve import release_large_blocks
+
+class Info(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int) for name in "arena ordblks smblks hblks hblkhd a b c d e".split()]
+
+info = ctypes.CDLL(None).mallinfo
+info.restype = Info
+if sys.argv[1] == "yes":
+    assert release_large_blocks()
+del_me = bytearray(4 * 2**20)
+del del_me  # from now on glibc would keep blocks of this size
+before = info().hblks
+block = bytearray(4 * 2**20)
+print(info().hblks - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries give back what is free")
+@pytest.mark.parametrize(("asked", "mapped"), [("no", "0"), ("yes", "1")])
+def test_large_blocks_of_memory_are_mapped_each_by_itself(asked: str, mapped: str):
+    command = [sys.executable, "-c", MAPPED_BLOCKS, asked]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == mapped
 
 
 def test_lines_of_the_log_are_cut_and_say_so():

@@ -303,6 +303,39 @@ async def test_too_many_and_too_large_things_are_hidden_and_said(monkeypatch: py
     assert [(hidden.name, hidden.code) for hidden in provider.hidden] == [("huge", "size"), ("b", "number")]
 
 
+async def test_what_has_too_many_values_or_is_nested_too_much_is_hidden_and_said():
+    many = {"type": "object", "enum": [0] * 20_000}
+    deep = {"type": "object", "x": [[[[[[[]]]]]]] * 500}
+    provider = ServerProvider(
+        Steered(
+            Listing(
+                tools=(
+                    mcp_types.Tool(name="many", input_schema=many),
+                    mcp_types.Tool(name="deep", input_schema={"type": "object"}, _meta=deep),
+                    *listing("a").tools,
+                ),
+                resources=(mcp_types.Resource(uri="data://deep", name="deep", _meta=deep),),
+            )
+        )
+    )
+    await provider.refresh()
+    assert await names_of(provider) == ["a"]
+    assert [(hidden.name, hidden.code, hidden.reason) for hidden in provider.hidden] == [
+        ("many", "size", "its definition has more than 20,000 values"),
+        ("deep", "size", "its definition has more than 10,000 levels of nesting, added up"),
+        ("data://deep", "size", "its definition has more than 10,000 levels of nesting, added up"),
+    ]
+
+
+async def test_what_a_tool_says_of_itself_besides_counts_as_what_its_listing_costs():
+    plain = ServerProvider(Steered(listing("a")))
+    await plain.refresh()
+    said = mcp_types.Tool(name="a", input_schema={"type": "object"}, _meta={"a": [[] for _ in range(4_000)]})
+    saying = ServerProvider(Steered(Listing(tools=(said,))))
+    await saying.refresh()
+    assert saying.tokens - plain.tokens == pytest.approx(3_000, rel=0.01)
+
+
 async def test_resources_templates_and_prompts_are_found_too():
     said = Listing(
         resources=(mcp_types.Resource(uri="data://a", name="a"), mcp_types.Resource(uri="HTTP://A.test", name="b")),

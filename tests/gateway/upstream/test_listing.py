@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import mcp_types
 import pytest
 
+from codecall.errors import ServerUnavailableError
+from codecall.gateway.config.options import StdioServer
+from codecall.gateway.upstream import listing
 from codecall.gateway.upstream.listing import Listing
+from codecall.gateway.upstream.server import Backend
+from tests.gateway.listing_servers import Listed, tool
 
 FULL = Listing(
     tools=(
@@ -42,3 +49,21 @@ def test_another_listing_has_another_digest():
 def test_anything_else_is_refused(text: bytes):
     with pytest.raises(ValueError):  # noqa: PT011 - of any kind
         Listing.from_json(text)
+
+
+@pytest.mark.parametrize(("limit", "said"), [("MAX_VALUES", "500 values"), ("MAX_LEVELS", "500 levels of nesting")])
+async def test_what_one_server_lists_has_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, said: str
+) -> None:
+    monkeypatch.setattr(listing, limit, 500)
+    server = Listed(tmp_path, "deep")
+    server.say(tool("plain"), resources=[{"uri": "data://a", "name": "a"}])
+    async with Backend("deep", StdioServer.read(server.options, where="")) as backend:
+        assert len((await backend.fetch_listing()).tools) == 1
+        # Neither the tools nor the resources alone are too much.
+        server.say(*({**tool(f"t{n}"), "_meta": {"a": [[[]]] * 10}} for n in range(5)))
+        assert len((await backend.fetch_listing()).tools) == 5
+        more = [{"uri": f"data://{n}", "name": "a", "_meta": {"a": [[[]]] * 25}} for n in range(5)]
+        server.say(*({**tool(f"t{n}"), "_meta": {"a": [[[]]] * 10}} for n in range(5)), resources=more)
+        with pytest.raises(ServerUnavailableError, match=f"lists more than {said}"):
+            await backend.fetch_listing()

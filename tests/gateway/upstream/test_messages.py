@@ -17,9 +17,12 @@ from codecall.gateway.upstream import relay
 from codecall.gateway.upstream import session as sessions
 from codecall.gateway.upstream import stdio as pipes
 from codecall.gateway.upstream.messages import (
+    MAX_MESSAGE_LEVELS,
     MAX_MESSAGE_VALUES,
     Throttle,
     TooLargeError,
+    count_levels,
+    find_excess,
     is_within_value_limit,
     parse_message,
 )
@@ -71,6 +74,61 @@ def test_what_stands_in_texts_counts_as_one_value() -> None:
     table = json.dumps({"text": 'a,"b\\",[{:\n' * 100_000})
     assert is_within_value_limit(table.encode())
     assert not is_within_value_limit(b"[" + b'"",' * MAX_MESSAGE_VALUES + b"0]")
+
+
+def nested(depth: int, levels: int, start: str = "[", end: str = "]") -> str:
+    """A list of values that are nested so deep, which have so many levels together."""
+    return "[" + ",".join([start * depth + end * depth] * (levels // (depth * (depth + 1) // 2))) + "]"
+
+
+@pytest.mark.parametrize(
+    ("json_text", "levels"),
+    [
+        ("1", 0),
+        ("[]", 1),
+        ('{"a":[]}', 3),
+        ('[{"a":1},{"b":[2]}]', 3 + 1 + 2 + 1),
+        ('["[[[", "{", "\\"[[]]", "\\\\"]', 1),
+        ("[[[[]]]]", 4 + 3 + 2 + 1),
+    ],
+)
+def test_levels_of_nesting_are_counted_outside_of_texts(json_text: str, levels: int) -> None:
+    json.loads(json_text)
+    assert count_levels(json_text.encode(), 100) == levels
+
+
+@pytest.mark.parametrize("depth", [5, 10, 50, 180])
+def test_an_answer_of_deep_values_is_answered_in_its_place(depth: int) -> None:
+    answer = '{"jsonrpc":"2.0","id":7,"result":{"content":[],"_meta":{"a":%s}}}'
+    few, many = (answer % nested(depth, levels) for levels in (MAX_MESSAGE_LEVELS - 1_000, MAX_MESSAGE_LEVELS + 20_000))
+    assert is_within_value_limit(many.encode())
+    read = parse_message(many.encode())
+    assert isinstance(read, JSONRPCError)
+    assert read.error.message == (
+        "The server's answer was not read: it has more than 300,000 levels of nesting, added up"
+    )
+    assert isinstance(parse_message(few.encode()), JSONRPCResponse)
+    with pytest.raises(TooLargeError, match="300,000 levels"):
+        parse_message(b'{"jsonrpc":"2.0","method":"x","params":{"a":%s}}' % nested(depth, 400_000).encode())
+
+
+def test_large_answers_as_tools_give_them_are_not_deep() -> None:
+    points = "[" + ",".join(["[12.5,47.25]"] * 60_000) + "]"
+    rows = "[" + ",".join(['{"id":1,"at":{"x":1,"tags":["a"]}}'] * 20_000) + "]"
+    for answer in (points, rows, f'{{"features":[{{"geometry":{{"coordinates":[{points}]}}}}]}}'):
+        assert find_excess(answer.encode()) is None
+
+
+async def test_what_may_be_nested_holds_nobody_up() -> None:
+    text = nested(5, MAX_MESSAGE_LEVELS - 1_000)
+    line = '{"jsonrpc":"2.0","id":%ID%,"result":{"content":[],"_meta":{"a":' + text + "}}}"
+    async with Backend("raw", RAW) as backend:
+
+        async def read() -> None:
+            result = await write(backend, (line, 1))
+            result.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+        await assert_turns_below(65, read)  # 16; of 195,000 values 180 deep, 195
 
 
 def test_what_is_no_answer_is_not_taken_for_one() -> None:
