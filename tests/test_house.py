@@ -130,7 +130,9 @@ HOUSE = {
     "catalog.pyi": Row(f"{SHARED} catalog sandbox.starlark.policy"),
     "catalog.search": Row(f"{SHARED} catalog", "anyio numpy platformdirs scipy sklearn"),
     "telemetry": Row(SHARED, "fastmcp opentelemetry"),
-    "ratelimit": Row(f"{SHARED} catalog.entries telemetry", f"{MCP} anyio limits msgspec pydantic redis uncalled_for"),
+    "ratelimit": Row(
+        f"{SHARED} catalog.entries catalog.mounts telemetry", f"{MCP} anyio limits msgspec pydantic redis uncalled_for"
+    ),
     "audit": Row(SHARED, "msgspec opentelemetry"),
     "resume": Row(SHARED, "anyio msgspec"),
     "results": Row(f"{SHARED} catalog.inference", "fastmcp msgspec"),

@@ -142,6 +142,20 @@ class RoundTrips:
             raise _unknown(name)
         return await self._answer(call)
 
+    async def waiting_run(self, state: str, caller: str) -> str | None:
+        """The run of the caller's call that waits under a state, here or in the store; empty if it has no record.
+        None: none waits."""
+        if CHANNEL.get() is not None:  # a call within a call, whose request has gone on already
+            return None
+        call = self._waiting.get(state)
+        if call is not None and (call.lease is None or await call.lease.claimed()):
+            return call.channel.run_id if call.caller == caller else None
+        try:
+            run = await self._shared.find(state) if self._shared is not None else None
+        except StoreError:
+            return None
+        return run.run_id if run is not None and run.caller == caller and not run.has_expired else None
+
     async def flush(self) -> None:
         """Cancel all calls that wait: the server ends. Other instances may go on with them."""
         calls = list(self._waiting.values())

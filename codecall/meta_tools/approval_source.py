@@ -7,11 +7,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from fastmcp.server.providers import AggregateProvider, Provider
-from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
-
 from codecall.catalog.apps import FastMCPServer
-from codecall.catalog.cache.fastmcp_internals import inner_provider
+from codecall.catalog.mounts import providers_and_transforms
 from codecall.errors import OptionsError
 from codecall.options import PluginOptions
 
@@ -81,6 +78,10 @@ class PluginApprovals:
         self._service = self._service or self._create()
         return self._service
 
+    async def waiting_run(self, state: str, caller: str) -> str | None:
+        """See `ratelimit.continuations.Asking`."""
+        return await self._service.rounds.waiting_run(state, caller) if self._service is not None else None
+
     async def flush(self) -> None:
         """The server ends, and with it the calls that wait for a person."""
         if self._service is not None:
@@ -89,23 +90,8 @@ class PluginApprovals:
 
 def _mounts_what_asks(server: FastMCPServer) -> bool:
     """Whether a server that is mounted on this one has a plugin, or composite tools, that may ask."""
-    waiting: list[Provider] = [server]
-    seen: set[int] = set()
-    while waiting:
-        provider = waiting.pop()
-        if id(provider) in seen:
-            continue
-        seen.add(id(provider))
-        for part in (provider, *provider.transforms):
-            asking = getattr(part, "asking", None)
-            if isinstance(asking, PluginApprovals) and asking.asks:
-                return True
-        inner = provider.server if isinstance(provider, FastMCPProvider) else inner_provider(provider)
-        if inner is not None:
-            waiting.append(inner)
-        elif isinstance(provider, AggregateProvider):
-            waiting.extend(provider.providers)
-    return False
+    parts = (getattr(part, "asking", None) for part in providers_and_transforms(server))
+    return any(isinstance(asking, PluginApprovals) and asking.asks for asking in parts)
 
 
 def _create_approvals(

@@ -31,6 +31,7 @@ from codecall.errors import CallKind, OptionsError, RateLimitedError
 from codecall.globs import MAX_NAME_CHARS, display_name
 from codecall.identity import client_key, rate_limit_key
 from codecall.option_base import merge_options, passed_options
+from codecall.ratelimit.continuations import Continuation, find_continuation
 from codecall.ratelimit.counting import ConcurrencyLimit, Limit, LimitRefusal, WindowLimit, wait_ms
 from codecall.ratelimit.redis_store import RETRY_AFTER_S, StoreUnavailableError
 from codecall.ratelimit.refusal import RateLimitRefusedError, error_text
@@ -240,16 +241,20 @@ class RateLimitPlugin(Middleware):
             if per not in keys:
                 keys[per] = await rate_limit_key(per, context, self._options.tenant)
             limits += prepared.limits(keys[per])
+        if (continuation := await find_continuation(context)) is not None:
+            limits = [limit for limit in limits if isinstance(limit, ConcurrencyLimit)]
+            if not limits:
+                return None
         try:
             admitted = await self._stores.admit(limits)
         except StoreUnavailableError:
             if self._options.fail == "open":
                 return None
             record_rate_refusal(called, matching[0].rule.display_name, "unchecked")
-            raise RateLimitRefusedError(_unchecked_error(called, name, matching[0].rule)) from None
+            raise _refusal(_unchecked_error(called, name, matching[0].rule), continuation) from None
         if isinstance(admitted, LimitRefusal):
             record_rate_refusal(called, admitted.limit.rule.display_name, "limit")
-            raise RateLimitRefusedError(_limit_error(called, name, admitted))
+            raise _refusal(_limit_error(called, name, admitted), continuation)
         return admitted
 
 
@@ -304,6 +309,12 @@ def _prepare(rules: Sequence[RateLimitRule]) -> list[_PreparedRule]:
         items = tuple(RateLimitItemPerSecond(rate.calls, rate.seconds) for rate in rates)
         prepared.append(_PreparedRule(rule, identity, items, concurrent))
     return prepared
+
+
+def _refusal(error: RateLimitedError, continuation: Continuation | None) -> RateLimitRefusedError:
+    if continuation is not None:
+        continuation.explain(error)
+    return RateLimitRefusedError(error)
 
 
 def _limit_error(called: CallKind, name: str, refusal: LimitRefusal) -> RateLimitedError:
