@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from codecall.catalog.mounts import providers_and_transforms
+from codecall.catalog.apps import providers_and_transforms
 from codecall.errors import RateLimitedError
 from codecall.identity import client_key
 
@@ -35,10 +35,9 @@ class Continuation(NamedTuple):
     def explain(self, error: RateLimitedError) -> None:
         """Says in a refusal of this request what became of its call, and how it goes on."""
         error.message += ". The call that asked still waits, and the calls that it has made stay made"
-        resume = (
-            f" or, without it, with resumeFrom: '{self.run_id}', which repeats no completed call" if self.run_id else ""
-        )
-        error.hint = f"{error.hint or ''} Send the same request with the same requestState{resume}.".lstrip()
+        error.hint = f"{error.hint or ''} Send the same request with the same requestState then.".lstrip()
+        if self.run_id:
+            error.hint += f" Once its run has ended, resumeFrom: '{self.run_id}' repeats no completed call."
 
 
 async def find_continuation(context: Context | None) -> Continuation | None:

@@ -179,7 +179,7 @@ class RateLimitPlugin(Middleware):
             running = await self._admit("tool", tool, self._matching_rules(*names), context.fastmcp_context)
         except RateLimitRefusedError as refusal:
             if is_meta_tool(names[-1]):
-                return _refusal_result(names, refusal.error)
+                return _refusal_result(names, refusal)
             raise
         return await _call_and_release(running, context, call_next)
 
@@ -312,9 +312,10 @@ def _prepare(rules: Sequence[RateLimitRule]) -> list[_PreparedRule]:
 
 
 def _refusal(error: RateLimitedError, continuation: Continuation | None) -> RateLimitRefusedError:
-    if continuation is not None:
-        continuation.explain(error)
-    return RateLimitRefusedError(error)
+    if continuation is None:
+        return RateLimitRefusedError(error)
+    continuation.explain(error)
+    return RateLimitRefusedError(error, continuation.run_id)
 
 
 def _limit_error(called: CallKind, name: str, refusal: LimitRefusal) -> RateLimitedError:
@@ -347,8 +348,9 @@ def _unchecked_error(called: CallKind, name: str, rule: RateLimitRule) -> RateLi
     )
 
 
-def _refusal_result(names: Sequence[str], error: RateLimitedError) -> ToolResult:
+def _refusal_result(names: Sequence[str], refusal: RateLimitRefusedError) -> ToolResult:
     """Returns the answer of a refused meta-tool: an envelope where it has one, else an error result."""
+    error = refusal.error
     body = {META_KEY: {"status": error.status, "error": error.as_dict()}}
     if "execute_tool_script" in names:
         hint = f" Hint: {error.hint}" if error.hint else ""
@@ -358,7 +360,7 @@ def _refusal_result(names: Sequence[str], error: RateLimitedError) -> ToolResult
         return ToolResult(content=f"# Error: {error.message}{hint}", is_error=True, meta=body)
     name = canonical_meta_tool(names[-1].strip().lower())
     if name == "codecall:execute":
-        envelope = ExecutionResult(status=error.status, error=error).envelope()
+        envelope = ExecutionResult(status=error.status, error=error, run_id=refusal.run_id).envelope()
     elif name == "codecall:invoke":
         envelope = invoke_error(error)
     else:

@@ -9,11 +9,17 @@ from codecall.errors import RateLimitedError
 
 
 class RateLimitRefusedError(ToolError):
-    """A rule refused a call. Its text is the error object as JSON, which is what a client of the tool receives."""
+    """A rule refused a call. Its text is the error object as JSON, which is what a client of the tool receives.
 
-    def __init__(self, error: RateLimitedError) -> None:
+    Args:
+        error: Why.
+        run_id: The run that waits for what the request brings, and that can be resumed; empty for others.
+    """
+
+    def __init__(self, error: RateLimitedError, run_id: str = "") -> None:
         super().__init__(error_text(error))
         self.error = error
+        self.run_id = run_id
 
 
 def error_text(error: RateLimitedError) -> str:

@@ -48,10 +48,6 @@ def limited(*rules: dict[str, Any], **options: Any) -> Office:
     return office
 
 
-def raw(client: Client[Any], tool: str = "codecall:execute") -> Raw:
-    return Raw(client, tool)
-
-
 @pytest.mark.parametrize("mode", ERAS)
 async def test_a_script_that_asks_counts_once(mode: str):
     office = limited({"tool": "codecall:execute", "rate": ["1/minute", "1/hour"]})
@@ -101,7 +97,7 @@ async def test_a_composite_tool_that_asks_counts_once(tmp_path: Path, mode: str,
 async def test_a_state_that_was_used_makes_a_new_call():
     office = limited({"tool": "codecall:execute", "rate": "2/minute"})
     async with office.client(Person(ONCE), mode=MODERN) as client:
-        caller = raw(client)
+        caller = Raw(client)
         asked = await caller.ask(ONE)
         assert (await caller.go_on(asked, ONE, ONCE))["result"] == "sent to ann"
         assert "no such call of yours" in await caller.go_on(asked, ONE, ONCE)
@@ -113,7 +109,7 @@ async def test_no_other_request_passes_with_a_state():
     """FastMCP refuses those before any rule sees them, and they run nothing."""
     office = limited({"tool": "codecall:execute", "rate": "1/minute"}, mode="additive")
     async with office.client(Person(ONCE), mode=MODERN) as client:
-        asked = await raw(client).ask(ONE)
+        asked = await Raw(client).ask(ONE)
         for tool, arguments, state in (
             ("codecall:execute", ONE, "forged"),
             ("codecall:execute", ONE | {"dryRun": True}, asked.request_state),
@@ -121,25 +117,32 @@ async def test_no_other_request_passes_with_a_state():
             ("codecall:execute", ONE, f"{asked.request_state}A"),
         ):
             with pytest.raises(MCPError, match="Invalid or expired requestState"):
-                await raw(client, tool).ask(arguments, request_state=state)
+                await Raw(client, tool).ask(arguments, request_state=state)
         assert office.done == ["read 7"]
-        assert (await raw(client).go_on(asked, ONE, ONCE))["result"] == "sent to ann"
+        assert (await Raw(client).go_on(asked, ONE, ONCE))["result"] == "sent to ann"
 
 
 async def test_the_state_of_another_caller_makes_a_new_call():
     """FastMCP lets it through where the server does not bind states to the principal."""
     tokens = {name: {"client_id": name, "sub": name, "scopes": []} for name in ("ann", "ben")}
-    office = limited({"tool": "codecall:execute", "rate": "1/minute"}, auth=StaticTokenVerifier(tokens=tokens))
-    office.server._request_state_security = RequestStateSecurity(  # pyright: ignore[reportPrivateUsage]
-        keys=[KEY], bind_principal=None, audience="office"
-    )
-    async with asgi_server(office.server) as served:
+    security = RequestStateSecurity(keys=[KEY], bind_principal=None)
+    server = FastMCP[Any]("office", auth=StaticTokenVerifier(tokens=tokens), request_state_security=security)
+
+    @server.tool
+    def send(to: str) -> str:
+        """Send a letter."""
+        return f"sent to {to}"
+
+    CodeCallPlugin.init(approvals="writes", pool={"min_workers": 0}).install(server)
+    RateLimitPlugin.init(rules=[{"tool": "codecall:execute", "rate": "1/minute"}]).install(server)
+    script = {"script": "return send({to: 'ann'})"}
+    async with asgi_server(server) as served:
         options: dict[str, Any] = {"mode": MODERN, "elicitation_handler": Person(ONCE).answer}
         async with served.client(auth="ann", **options) as anns, served.client(auth="ben", **options) as bens:
-            asked = await raw(anns).ask(ONE)
-            assert "no such call of yours" in await raw(bens).go_on(asked, ONE, ONCE)
-            assert (await raw(bens).go_on(asked, ONE, ONCE))["error"]["code"] == "RATE_LIMIT"
-            assert (await raw(anns).go_on(asked, ONE, ONCE))["result"] == "sent to ann"
+            asked = await Raw(anns).ask(script)
+            assert "no such call of yours" in await Raw(bens).go_on(asked, script, ONCE)
+            assert (await Raw(bens).go_on(asked, script, ONCE))["error"]["code"] == "RATE_LIMIT"
+            assert (await Raw(anns).go_on(asked, script, ONCE))["result"] == "sent to ann"
 
 
 async def test_an_answer_that_reaches_another_instance_counts_for_none():
@@ -149,14 +152,11 @@ async def test_an_answer_that_reaches_another_instance_counts_for_none():
         for _ in range(2)
     )
     async with one.client(Person(ONCE), mode=MODERN) as first, two.client(Person(ONCE), mode=MODERN) as second:
-        for _ in range(2):
-            asked = await raw(first).ask(ONE)
-            if isinstance(asked, dict):
-                break
-            assert (await raw(second).go_on(asked, ONE, ONCE))["result"] == "sent to ann"
+        asked = await Raw(first).ask(ONE)
+        assert (await Raw(second).go_on(asked, ONE, ONCE))["result"] == "sent to ann"
         # Only now a request counts there: the state was used.
-        assert "no such call of yours" in await raw(second).go_on(asked, ONE, ONCE)
-        assert (await raw(second).ask(ONE))["error"]["code"] == "RATE_LIMIT"
+        assert "no such call of yours" in await Raw(second).go_on(asked, ONE, ONCE)
+        assert (await Raw(second).ask(ONE))["error"]["code"] == "RATE_LIMIT"
     assert (one.done, two.done) == (["read 7"], ["send ann"])
 
 
@@ -174,7 +174,7 @@ async def test_a_limit_of_calls_at_once_holds_for_answers(resume: Any):
 
     office.server.tool(slow, annotations={"readOnlyHint": True})
     async with office.client(Person(ONCE), mode=MODERN) as client:
-        caller = raw(client)
+        caller = Raw(client)
         asked = await caller.ask(ONE)
         other = asyncio.create_task(caller.ask({"script": "return slow()"}))
         await entered.wait()
