@@ -94,12 +94,6 @@ def may_pass(error: ToolCallError) -> bool:
     return not isinstance(error, _NOT_RETRIED) and not error.ends_script
 
 
-def without_traceback(error: CodeCallError) -> CodeCallError:
-    """An error as it is kept: the frames of its traceback hold the run, with all outputs, and the error itself."""
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)
-
-
 def ends_run(error: CodeCallError) -> bool:
     """Whether a failure ends the run whatever `onError` says: a person has to decide first, or wants it to end."""
     return isinstance(error, ToolCallError) and error.ends_script

@@ -27,9 +27,10 @@ from codecall.composite.definition import (
     Workflow,
 )
 from codecall.composite.elicitation import StepQuestions
-from codecall.composite.failures import WorkflowError, delay_s, ends_run, may_pass, without_traceback
+from codecall.composite.failures import WorkflowError, delay_s, ends_run, may_pass
 from codecall.composite.outputs import StepOutput, build_output, decode_output
 from codecall.composite.templates import TemplateBudget, may_be_slow, render
+from codecall.concurrency import release_frames
 from codecall.envelopes import wait_for_calls
 from codecall.errors import (
     ApprovalRequiredError,
@@ -249,7 +250,8 @@ class WorkflowRun:
                     return await self._elicitation_step(step)
         except CodeCallError as error:
             if self._workflow.continues_after(step) and not ends_run(error):
-                return StepOutcome("failed", step.default_results, without_traceback(error))
+                release_frames(error)
+                return StepOutcome("failed", step.default_results, error)
             self.failed_step = self.failed_step or step.id
             self._ended_early[step.id] = "failed"
             raise

@@ -30,9 +30,10 @@ from codecall.composite.arguments import find_problems, with_defaults
 from codecall.composite.calls import WorkflowCalls
 from codecall.composite.definition import Definition, ElicitationStep, JsonObject, Workflow
 from codecall.composite.elicitation import StepQuestions
-from codecall.composite.failures import CALLER_HINTS, without_traceback
+from codecall.composite.failures import CALLER_HINTS
 from codecall.composite.outputs import output_schema
 from codecall.composite.run import LARGE_CHARS, WorkflowRun
+from codecall.concurrency import release_frames
 from codecall.envelopes import ExecutionResult, LargeResult, Stats
 from codecall.errors import CodeCallError, LimitExceeded
 from codecall.errors.hints import add_default_hint
@@ -239,7 +240,7 @@ class _Run:
             if isinstance(started.broker.blocks, BlockStore):
                 references = tuple(await started.broker.blocks.in_result(text.decode()))
         except CodeCallError as failure:
-            error = without_traceback(failure)
+            release_frames(error := failure)
         if error is not None:
             add_default_hint(error, hints=CALLER_HINTS)
             secrets = secrets_not_in(self._params)

@@ -10,6 +10,7 @@ that CodeCall is to keep away from a tool.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,6 @@ import mcp_types
 from fastmcp.prompts import Prompt
 from fastmcp.resources import Resource, ResourceTemplate
 from fastmcp.tools import Tool
-from pydantic_core import to_json
 
 from codecall.catalog.entries import META_KEY
 from codecall.gateway.tools.access import AccessRules, HideCode, HideReason, UnmatchedPattern
@@ -337,7 +337,7 @@ def build_visible_components(
 
 
 def _tokens(tools: Sequence[Tool]) -> int:
-    meta = sum(len(to_json(tool.meta)) for tool in tools if tool.meta)
+    meta = sum(len(json.dumps(tool.meta, separators=(",", ":"))) for tool in tools if tool.meta)
     return estimate_tokens(estimate_characters(tools) + meta)
 
 
