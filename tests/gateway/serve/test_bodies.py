@@ -34,6 +34,10 @@ async def served(**options: Any) -> AsyncIterator[str]:
     def total(numbers: list[int], text: str = "") -> int:
         return sum(numbers) + len(text)
 
+    @server.tool
+    def repeat(text: str, times: int) -> str:
+        return text * times
+
     async with serve_over_http(BoundedBodies(server.http_app(path="/mcp"))) as url:
         yield url
 
@@ -66,6 +70,12 @@ async def test_large_inputs_of_tools_arrive(mode: str) -> None:
         assert (await client.call_tool("total", {"numbers": DIGITS})).data == 7 * len(DIGITS)
         text = '[{"\\' * 300_000
         assert (await client.call_tool("total", {"numbers": [], "text": text})).data == len(text)
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_large_answers_of_tools_arrive(mode: str) -> None:
+    async with served() as url, Client(url, mode=mode) as client:
+        assert (await client.call_tool("repeat", {"text": "word\n", "times": 60_000})).data == "word\n" * 60_000
 
 
 async def test_what_is_larger_than_the_sdk_takes_is_refused_by_the_sdk() -> None:
