@@ -225,24 +225,6 @@ async def _tools_of(provider: Provider) -> Sequence[Tool]:
         return ()
 
 
-def providers_and_transforms(server: FastMCPServer) -> Iterator[object]:
-    """Yields a server, its providers and its transforms, and those of each server that is mounted on it."""
-    waiting: list[Provider] = [server]
-    seen: set[int] = set()
-    while waiting:
-        provider = waiting.pop()
-        if id(provider) in seen:
-            continue
-        seen.add(id(provider))
-        yield provider
-        yield from provider.transforms
-        inner = provider.server if isinstance(provider, FastMCPProvider) else inner_provider(provider)
-        if inner is not None:
-            waiting.append(inner)
-        elif isinstance(provider, AggregateProvider):
-            waiting.extend(provider.providers)
-
-
 def _mounts(provider: Provider, outer: list[str], enclosing: tuple[str, ...] = ()) -> Iterator[MountedProvider]:
     namespaces = (*enclosing, *namespaces_of(provider.transforms))
     inner = inner_provider(provider)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, cast
 from weakref import WeakValueDictionary
@@ -22,10 +22,13 @@ from fastmcp import Context
 from fastmcp.apps.config import is_model_visible
 from fastmcp.prompts import Prompt
 from fastmcp.resources import Resource, ResourceTemplate
+from fastmcp.server.providers import AggregateProvider, Provider
+from fastmcp.server.providers.fastmcp_provider import FastMCPProvider
 from fastmcp.utilities.mime import UI_MIME_TYPE
 from fastmcp.utilities.versions import dedupe_with_versions
 
 from codecall.catalog.apps import AppResolver, FastMCPServer
+from codecall.catalog.cache.fastmcp_internals import inner_provider
 from codecall.catalog.entries import CatalogEntry, Example, JsonObject, Kind
 from codecall.catalog.uris import (
     HIDDEN,
@@ -234,3 +237,21 @@ def _suggestions(name: str, names: Sequence[str]) -> list[str]:
     from codecall.catalog.suggestions import similar_names  # loaded when a name is wrong
 
     return similar_names(name, names, limit=3)
+
+
+def providers_and_transforms(server: FastMCPServer) -> Iterator[object]:
+    """Yields a server, its providers and its transforms, and those of each server that is mounted on it."""
+    waiting: list[Provider] = [server]
+    seen: set[int] = set()
+    while waiting:
+        provider = waiting.pop()
+        if id(provider) in seen:
+            continue
+        seen.add(id(provider))
+        yield provider
+        yield from provider.transforms
+        inner = provider.server if isinstance(provider, FastMCPProvider) else inner_provider(provider)
+        if inner is not None:
+            waiting.append(inner)
+        elif isinstance(provider, AggregateProvider):
+            waiting.extend(provider.providers)

@@ -7,7 +7,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from codecall.catalog.apps import FastMCPServer, providers_and_transforms
+from codecall.catalog.apps import FastMCPServer
+from codecall.catalog.components import providers_and_transforms
 from codecall.errors import OptionsError
 from codecall.options import PluginOptions
 

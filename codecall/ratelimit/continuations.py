@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from codecall.catalog.apps import providers_and_transforms
+from codecall.catalog.components import providers_and_transforms
 from codecall.errors import RateLimitedError
 from codecall.identity import client_key
 

@@ -72,6 +72,10 @@ _KINDS: Final = {"": "text", '"': "text", "{": "object", "[": "list", "t": "bool
 _VALUES: Final = re.compile(r'"(\w{1,60})":\s*([^\sn])')
 """Properties of answers, each with the first character of its value, except for `null`."""
 
+_OPERATES: Final = re.compile(
+    r"[-+*/%[<>]|[!=]=|\b(?:Date|Set|if)\b|\.\s*(?:includes|indexOf|has|add|set|filter|some|every|find|groupBy)\b"
+)
+"""What stands in scripts that compute, compare, ask for something, or take a value for a key."""
 _USES_PROMISE = re.compile(r"\bawait\b|\breturn\b|=")
 """What stands before a call whose promise is awaited or kept."""
 
@@ -157,6 +161,17 @@ class CallHistory:
         wrapped = any(call.wrapped for call in self.last_answers.values())
         is_looked_at = shows_undefined or wrapped or "length" in script or SETTLED in script
         return is_looked_at or any(self.unseen.values())
+
+    @property
+    def has_objects(self) -> bool:
+        """Whether an answer has an object in it, which may have what the script reads of another one."""
+        return any((entry.payload or "").find("{", 1) > 0 for entry in self.last_answers.values())
+
+    def may_mistake(self, script: str, value: str) -> bool:
+        """Whether a script does with its answers what could be a mistake, or its value, JSON text, or an input shows an
+        object: the first look."""
+        is_shown = self.shows_objects or OBJECT in value
+        return bool(self.last_answers) and (is_shown or _OPERATES.search(script) is not None)
 
     def measures_others(self, script: str) -> bool:
         """Whether a script asks an object, or a number, that a property of an answer has for a `length`."""

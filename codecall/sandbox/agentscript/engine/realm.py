@@ -323,15 +323,17 @@ class Realm:
         shows_undefined = "undefined" in value or self._calls.shows_undefined
         if "undefined" in value:
             warnings += missed_lookups(program, ending.misses, value, self._calls)
-        misread = misread_properties(
-            program, self._calls, ending, self._room_ms, self._declares, shows_undefined=shows_undefined
-        )
-        joined = "".join(warnings)
-        warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
+        if self._calls.has_objects or self._calls.may_lack(program.script, shows_undefined=shows_undefined):
+            misread = misread_properties(
+                program, self._calls, ending, self._room_ms, self._declares, shows_undefined=shows_undefined
+            )
+            joined = "".join(warnings)
+            warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
         warnings += self._call_warnings().refused("\n".join((value, *warnings)))
         warnings += self._call_warnings().unread_errors(value)
         warnings += self._unknown_tool_warnings(program.script)
-        warnings += mistaken_values(program, self._calls, value, self._room_ms)
+        if self._calls.may_mistake(program.script, value):
+            warnings += mistaken_values(program, self._calls, value, self._room_ms)
         if CONTEXT in program.script:
             warnings = warn_of_context(warnings, program, self._context, self._room_ms)
         return warnings
