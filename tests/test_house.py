@@ -130,7 +130,8 @@ HOUSE = {
     "catalog.search": Row(f"{SHARED} catalog", "anyio numpy platformdirs scipy sklearn"),
     "telemetry": Row(SHARED, "fastmcp opentelemetry"),
     "ratelimit": Row(
-        f"{SHARED} catalog.components catalog.entries telemetry", f"{MCP} anyio limits msgspec pydantic redis uncalled_for"
+        f"{SHARED} catalog.components catalog.entries telemetry",
+        f"{MCP} anyio limits msgspec pydantic redis uncalled_for",
     ),
     "audit": Row(SHARED, "msgspec opentelemetry"),
     "resume": Row(SHARED, "anyio msgspec"),

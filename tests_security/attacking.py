@@ -72,7 +72,9 @@ class Canaries:
         return kept.length + new Keeper().read().length;
         """
         context = {"tenant": "t2", "token": self.tenant}
-        result = await enclave.execute(script, tool_handler=lambda name, arguments: arguments, context=context)
+        result = await enclave.execute(
+            script, tool_handler=lambda name, arguments: arguments, context=context, config={"timeout_ms": 5_000}
+        )
         assert result.value == 6, result.error
 
 

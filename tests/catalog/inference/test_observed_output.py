@@ -138,7 +138,7 @@ async def test_a_property_that_an_earlier_answer_had_is_no_misspelling():
         """List loans."""
         return {"items": [{"id": 2} if status == "open" else {"id": 1, "fine": {"amount": 2}}]}
 
-    script = "return (await callTool('loans', { status: 'open' })).items.filter((l) => l.fine).length"
+    script = "return (await callTool('loans', { status: 'open' })).items.filter((l) => l.fine === 2).length"
     async with Client(installed(shop(loans=loans))) as client:
         assert "`l.fine` on line 1 is undefined" in str(await ask(client, "execute", script=script))
         assert await run(client, "return (await callTool('loans', {})).items.length") == 1

@@ -119,7 +119,7 @@ async def test_what_is_about_to_be_taken_in_is_not_asked_for_again(told: Told, f
 
 
 async def test_the_thread_ends_with_the_work_and_begins_anew(told: Told, feeder: BackgroundIndexer[Told]) -> None:
-    assert threads() == []
+    await nothing_runs()
     for number in range(3):
         feeder.enqueue(view(number), CATALOG)
         await feeder.wait_until_indexed(view(number), LONG, LONG)
