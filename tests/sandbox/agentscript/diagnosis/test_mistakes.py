@@ -151,6 +151,11 @@ WRONG = [
         ROW + "const now = Date.now(); return rows.filter((r) => (now - r.day) / 864e5 > 30).length",
         "Write `now - Date.parse(r.day)`.",
     ),
+    (
+        "const all = []; all.push(await callTool('invoice')); all.push(await callTool('jira')); "
+        "const seen = new Set(); seen.add(all[0]); " + ROW + "let s = 0; for (const r of rows) s += r.price; return s",
+        "Write `s += Number(r.price)`.",
+    ),
     # Dates
     (ROW + "return rows.filter((r) => r.day > new Date('2026-01-10')).length", "Write `new Date(r.day)`."),
     (

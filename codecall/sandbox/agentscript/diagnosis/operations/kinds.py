@@ -58,20 +58,16 @@ class KindMistakes:
     def ordered(self, node: Node) -> Mistake | None:
         """An object is compared with a number or a text, or a list with a number: `answer.total > 0` of an object."""
         for side, other in ((node.left, node.right), (node.right, node.left)):
-            value = other.value if other.type == "Literal" else None
-            found = self._operands.operand(side)
-            if found is None or found.observation is None or not self._operands.sees_all(found):
-                continue
-            if value is None and found.kind == OBJECT and found.is_sure:
-                compared = self._operands.operand(other)
-                value = 0 if compared is not None and compared.kind == OBJECT else None
-            if not isinstance(value, int | float | str) or isinstance(value, bool):
+            found, against = self._operands.operand(side), self._operands.operand(other)
+            if found is None or found.observation is None or against is None or not self._operands.sees_all(found):
                 continue
             what = self._operands.text(side)
-            if found.kind == OBJECT:
+            is_literal = against.observation is None
+            is_ordered = is_literal and against.kind in {TEXT, NUMBER}
+            if found.kind == OBJECT and (is_ordered or (found.is_sure and against.kind == OBJECT)):
                 says = f"is always false: `{what}` is an object. {_WRITE_A_PROPERTY}"
                 return Mistake(node, found.observation, says)
-            if found.kind == LIST and not isinstance(value, str):
+            if found.kind == LIST and is_literal and against.kind == NUMBER:
                 says = f"compares a list with a number: write `{what}.length`."
                 return Mistake(node, found.observation, says)
         return None
@@ -92,19 +88,15 @@ class KindMistakes:
         if sought is None or id(call) in self._alternatives:
             return None
         items = self._items(call.callee.object)
-        if items is None or items.kind == sought.kind or not self._operands.sees_all(sought, items):
+        is_number = items is not None and {items.kind, sought.kind} == {TEXT, NUMBER}
+        is_certain = items is not None and (items.observation is None or (is_number and items.values > 1))
+        if items is None or not is_certain or items.kind == sought.kind or not self._operands.sees_all(sought, items):
             return self._sought_in_objects(call) if sought.kind in {TEXT, NUMBER} else None
-        if items.observation is None and (sought.observation is None or not sought.is_sure):
+        if items.observation is None and not _is_meant(sought, items):
             return None
-        if items.observation is None and sought.kind == NUMBER and not _has_numbers(items.node):
-            return None
-        if items.observation is not None and not ({items.kind, sought.kind} == {TEXT, NUMBER} and items.values > 1):
-            return self._sought_in_objects(call) if sought.kind in {TEXT, NUMBER} else None
         what, where = self._operands.text(sought.node), self._operands.text(call.callee.object)
-        is_number = {items.kind, sought.kind} == {TEXT, NUMBER}
-        write = (
-            f"`{_TO[items.kind]}({what})`" if is_number else "one of its properties" if sought.kind == OBJECT else ""
-        )
+        write = "one of its properties" if sought.kind == OBJECT else ""
+        write = f"`{_TO[items.kind]}({what})`" if is_number else write
         says = f"{_not_found(call)}: `{what}` is {sought.kind}, and the {_held(call)} of `{where}` are "
         says += f"{items.kind.partition(' ')[2]}s.{f' Write {write}.' if write else ''}"
         return Mistake(call, sought.observation or items.observation, says)
@@ -125,7 +117,7 @@ class KindMistakes:
 
     def _sought_in_objects(self, call: Node) -> Mistake | None:
         where: Node = call.callee.object
-        if member_name(call.callee) not in _SEEKS or id(call) in self._alternatives:
+        if member_name(call.callee) not in _SEEKS:
             return None
         for observation in self._operands.observations(where):
             if not self._operands.sees_answers(observation.tool):
@@ -172,7 +164,8 @@ class KindMistakes:
         """What an expression was, where it is a property of several items that has objects."""
         found = self._operands.operand(node)
         observation = None if found is None or found.kind != OBJECT or found.values < 2 else found.observation
-        return observation if observation is not None and isinstance(observation.path[-1:][0], str) else None
+        last = None if observation is None else next(reversed(observation.path), None)
+        return observation if isinstance(last, str) else None
 
     def shown(self, node: Node) -> Mistake | None:
         """An object is shown in a text, `Patient: ${patient}`, or a list of them, or taken for a key,
@@ -293,9 +286,12 @@ def _literal_kind(items: Node) -> Operand | None:
     return Operand(items, kind, None, len(items.elements))
 
 
-def _has_numbers(items: Node) -> bool:
-    """Whether a list of texts has one of a number, rather than what stands for none: `N/A`."""
-    return any(_NUMERIC.fullmatch(str(item.value)) for item in items.elements)
+def _is_meant(sought: Operand, literals: Operand) -> bool:
+    """Whether values of an answer are looked for among literals as what they are: numbers not among texts of which none
+    is a number, but stands for a missing one, as `N/A` does."""
+    if sought.observation is None or not sought.is_sure:
+        return False
+    return sought.kind != NUMBER or any(_NUMERIC.fullmatch(str(item.value)) for item in literals.node.elements)
 
 
 def _kind(value: object) -> str | None:
