@@ -92,8 +92,8 @@ class BoundedBodies:
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self._app = app
         self._payments: dict[str, _Payments] = {}
-        self.unread = _Held(MAX_HELD, MAX_HELD_BY_ALL)
-        self.unsent = _Held(MAX_UNSENT, MAX_UNSENT_BY_ALL)
+        self.unread = _ByteQuota(MAX_HELD, MAX_HELD_BY_ALL)
+        self.unsent = _ByteQuota(MAX_UNSENT, MAX_UNSENT_BY_ALL)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -112,8 +112,8 @@ class BoundedBodies:
         return payments
 
 
-class _Held:
-    """Bytes that are held, of each caller.
+class _ByteQuota:
+    """How many bytes each caller may have waiting, and all together.
 
     Args:
         most: of one caller.

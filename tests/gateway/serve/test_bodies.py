@@ -340,7 +340,7 @@ async def test_answers_that_a_caller_does_not_take_have_a_bound(monkeypatch: pyt
 
 
 def test_whoever_has_none_may_have_one_large_answer() -> None:
-    held = bodies._Held(10, 15)
+    held = bodies._ByteQuota(10, 15)
     assert held.hold("a", 20, first=True)
     assert held.hold("b", 3, first=True)
     assert not held.hold("b", 3, first=True)

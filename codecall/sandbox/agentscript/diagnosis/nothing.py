@@ -16,8 +16,9 @@ from codecall.sandbox.agentscript.diagnosis.causes import missing_fields
 from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintFields
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, with_dataflow
 from codecall.sandbox.agentscript.diagnosis.operations.operands import Mistake, Operands
-from codecall.sandbox.agentscript.diagnosis.operations.quick import may_mistake
+from codecall.sandbox.agentscript.diagnosis.operations.prefilter import may_mistake
 from codecall.sandbox.agentscript.diagnosis.operations.search import find_mistakes
+from codecall.sandbox.agentscript.diagnosis.reads.elsewhere import names_elsewhere
 from codecall.sandbox.agentscript.diagnosis.reads.misread import Declares, MisreadSearch, suspects
 from codecall.sandbox.agentscript.diagnosis.remedies import NOTHING_FOUND, answer_fields, is_certain
 from codecall.sandbox.agentscript.diagnosis.report import NO_VALUE, Ending
@@ -72,14 +73,15 @@ def misread_properties(
         declares: What the tools say of their answers.
         shows_undefined: Whether a text in its value has the word `undefined`.
     """
-    if not (names := suspects(program, calls, shows_undefined=shows_undefined)):
+    elsewhere = names_elsewhere(calls, program.script)
+    if not (names := suspects(program, calls, elsewhere, shows_undefined=shows_undefined)):
         return []
 
     def find(dataflow: DataFlow | None) -> list[str]:
         if dataflow is None:
             return []
         search = _Search(program, dataflow, calls)
-        reads = MisreadSearch(dataflow, search.context, calls, ending.missing, declares)
+        reads = MisreadSearch(dataflow, search.context, calls, ending.missing, declares=declares, elsewhere=elsewhere)
         found = reads.find(names, room_ms, shows_undefined=shows_undefined)
         return [search.missing_text(node, fields) for node, fields in found]
 

@@ -1,6 +1,6 @@
 """Warnings about what a script does with values of answers that are of another kind than it takes them for.
 
-The values are looked up in the answers; a script is parsed again only where `quick.may_mistake` says so.
+The values are looked up in the answers; a script is parsed again only where `prefilter.may_mistake` says so.
 """
 
 from __future__ import annotations

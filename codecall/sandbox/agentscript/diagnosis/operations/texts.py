@@ -81,9 +81,7 @@ class TextMistakes:
         """What an expression was, where all its values are seconds since 1970."""
         found = self._operands.observations(node)
         values: list[object] = [value for item in found for value in item.values if not is_missing(value)]
-        is_text = [isinstance(value, str) and value.isdecimal() and len(value) == 10 for value in values]
-        numbers = [int(str(value)) if text else value for value, text in zip(values, is_text, strict=True)]
-        return found[0] if numbers and all(type(n) is int and n in _SECONDS for n in numbers) else None
+        return found[0] if values and all(map(_is_seconds, values)) else None
 
     def compared_with_date(self, node: Node) -> Mistake | None:
         """A text, or a number of seconds, is compared with a date: `item.when > new Date('2026-01-05')`."""
@@ -132,8 +130,7 @@ class TextMistakes:
         if found is None or {text.casefold() for text in found[1]} - {"true"} != {"false"}:
             return None
         what, operand = self._operands.text(condition), self._operands.operand(condition)
-        values = sum(len(item.values) for item in self._operands.observations(condition))
-        if operand is None or values > len(found[1]) or not self._operands.sees_all(operand):
+        if operand is None or operand.values > len(found[1]) or not self._operands.sees_all(operand):
             return None
         # The condition may ask whether there is a text, which is looked at elsewhere.
         name = re.escape(what)
@@ -240,6 +237,12 @@ def _as_number(node: Node) -> Node:
         return node.argument
     is_call = node.type == "CallExpression" and getattr(node.callee, "name", None) in {"Number", "parseInt"}
     return node.arguments[0] if is_call and node.arguments else node
+
+
+def _is_seconds(value: object) -> bool:
+    is_text = isinstance(value, str) and value.isdecimal() and len(value) == 10
+    number = int(str(value)) if is_text else value
+    return type(number) is int and number in _SECONDS
 
 
 def _is_number(node: Node) -> bool:

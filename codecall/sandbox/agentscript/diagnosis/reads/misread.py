@@ -10,7 +10,7 @@ what the warning would name, nor uses the value that the property is read from (
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice
 from time import monotonic
 from typing import Final, cast
@@ -20,7 +20,6 @@ from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintF
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
 from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED, ValuePath
 from codecall.sandbox.agentscript.diagnosis.reads import joins
-from codecall.sandbox.agentscript.diagnosis.reads.elsewhere import names_elsewhere
 from codecall.sandbox.agentscript.diagnosis.reads.needs import FLAGS, Needs
 from codecall.sandbox.agentscript.diagnosis.reads.uses import AnswerUses
 from codecall.sandbox.agentscript.diagnosis.reads.writes import written_names
@@ -87,18 +86,21 @@ Declares = Callable[[str, ValuePath, str], bool]
 """Whether a tool says that its answers may have a property of a name at the end of a path."""
 
 
-def suspects(program: InstrumentedScript, calls: CallHistory, *, shows_undefined: bool) -> frozenset[str]:
+def suspects(
+    program: InstrumentedScript, calls: CallHistory, elsewhere: Mapping[str, Set[str]], *, shows_undefined: bool
+) -> frozenset[str]:
     """Names that the script reads and that some answers should have had, perhaps; empty for nearly every script.
 
     Args:
         program: What ran.
         calls: Its calls.
+        elsewhere: What `names_elsewhere` gives of them.
         shows_undefined: Whether a text in its value has the word `undefined`.
     """
-    elsewhere = {name for names in names_elsewhere(calls, program.script).values() for name in names}
-    elsewhere = {name for name in elsewhere - program.ending.writes if not FLAGS.search(name)}
+    misplaced = set[str]().union(*elsewhere.values()) - program.ending.writes
+    misplaced = {name for name in misplaced if not FLAGS.search(name)}
     if not calls.may_lack(program.script, shows_undefined=shows_undefined):
-        return frozenset(elsewhere)
+        return frozenset(misplaced)
     entries = list(calls.last_answers.values())
     found = set[str].intersection(*calls.unseen.values()) - program.ending.writes - {"length"}
     awaited = set(_AWAITED.findall(program.script))
@@ -121,7 +123,7 @@ def suspects(program: InstrumentedScript, calls: CallHistory, *, shows_undefined
         found.add("length")
     if shows_undefined or any(map(_is_wrapped, entries)) or SETTLED in program.script:
         found |= calls.reads - _OF_WRAPPER
-    return frozenset(found | elsewhere)
+    return frozenset(found | misplaced)
 
 
 def _is_wrapped(entry: CallEntry) -> bool:
@@ -137,15 +139,23 @@ class MisreadSearch:
         calls: Its calls.
         missing: Keys that are left out of its value.
         declares: What the tools say of their answers.
+        elsewhere: What `names_elsewhere` gives of them.
     """
 
     def __init__(
-        self, dataflow: DataFlow, context: FailureContext, calls: CallHistory, missing: list[str], declares: Declares
+        self,
+        dataflow: DataFlow,
+        context: FailureContext,
+        calls: CallHistory,
+        missing: list[str],
+        *,
+        declares: Declares,
+        elsewhere: Mapping[str, Set[str]],
     ) -> None:
         self._dataflow = dataflow
         self._context = context
         self._calls = calls
-        self._elsewhere = names_elsewhere(calls, dataflow.script)
+        self._elsewhere = elsewhere
         self._missing = missing
         self._declares = declares
         self._uses = AnswerUses(dataflow)
