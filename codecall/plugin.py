@@ -122,7 +122,7 @@ class CodeCallPlugin(CatalogTransform):
     """
 
     warns_of_rules: ClassVar[bool] = True
-    """Whether it compares rules about calls with the tools when these are listed first."""
+    """Whether it compares rules about calls, and `app_ids`, with the tools when these are listed first."""
 
     def __init__(self, options: PluginOptions) -> None:
         if not isinstance(options, PluginOptions):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -158,7 +158,8 @@ class CodeCallPlugin(CatalogTransform):
                 observations,
                 results,
                 self.asking,
-            )
+            ),
+            warns_of_apps=self.warns_of_rules,
         )
         self._composites = self._read_composites(options)
         self._checked: WeakSet[FastMCPServer] = WeakSet()

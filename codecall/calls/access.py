@@ -430,7 +430,8 @@ BY_NAME: Final[tuple[AccessRule, ...]] = (
 
 
 def _hidden_error(request: AccessRequest, _suggestions: Sequence[str]) -> CodeCallError:
-    hint = f"The server's operator has not enabled it for CodeCall; use another {request.called}."
+    hint = f"The server's operator has not enabled it for CodeCall; use another {request.called}"
+    hint += ", or, if it is in your own list of tools, call it from there." if request.called == "tool" else "."
     return _access_denied(request, "is not available to CodeCall", hint)
 
 

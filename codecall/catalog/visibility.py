@@ -48,14 +48,20 @@ def is_reserved(name: str) -> bool:
 
 
 class VisibilityPolicy:
-    """Applies the plugin's rules to one tool, resource or prompt at a time."""
+    """Applies the plugin's rules to one tool, resource or prompt at a time.
 
-    def __init__(self, options: PluginOptions) -> None:
+    Args:
+        options: of the plugin.
+        warns_of_apps: whether it logs those of `app_ids` that no tool belongs to.
+    """
+
+    def __init__(self, options: PluginOptions, *, warns_of_apps: bool = True) -> None:
+        self.warns_of_apps: Final = warns_of_apps
         self._enabled, self._listed = _DEFAULTS[options.mode]
         self._app_ids = None if options.app_ids is None else frozenset(options.app_ids)
         self._include = options.include_tools
         self._warned: set[str] = set()
-        self._unseen_apps: set[str] = set(self._app_ids or ())
+        self._unseen_apps: set[str] = set((warns_of_apps and self._app_ids) or ())
         self._seen_apps: set[str] = set()
 
     @property

@@ -124,7 +124,7 @@ class Gateway:
         self._rated: list[str] = []
         """What the rules about rates are for."""
         self._server: Final = self._create_server()
-        self.rule_warnings: Final = RuleWarnings(options, self._providers, self._plugin, self._rated)
+        self.rule_warnings: Final = RuleWarnings(options, self._providers, self._plugin, self._rated, self._app_ids)
         """What rules name that is no tool."""
         self._users = 0
         self._lock = asyncio.Lock()
@@ -290,6 +290,8 @@ class Gateway:
                 with problems.collecting(), self.options.naming(f"servers.{name}"):
                     own_rules[name] = read_rules(server.approvals)
         problems.raise_all()
+        given = next((value for spelling in _APP_IDS if (value := options.get(spelling)) is not None), ())
+        self._app_ids = cast("Sequence[str]", given)
         own = {"starlark": self.options.starlark, "tool_files": self._tool_files()}
         for name, spellings in _OTHER_SETS.items():
             if own[name] is not None and any(options.get(spelling) is not None for spelling in spellings):

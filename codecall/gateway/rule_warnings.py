@@ -1,5 +1,5 @@
-"""Warns of rules that name what there is not, those about access, approvals, flows and rates: a rule that is misspelt
-protects nothing."""
+"""Warns of rules and `app_ids` that name what there is not. The rules are about access, approvals, flows and rates: one
+that is misspelt protects nothing."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ class RuleWarnings:
         providers: what is known of each server that is switched on.
         plugin: has rules about calls, and composite tools; None: there is none.
         rates: what the rules about rates are for.
+        app_ids: the servers whose tools the operator has CodeCall manage.
     """
 
     def __init__(
@@ -37,7 +38,9 @@ class RuleWarnings:
         providers: Mapping[str, ServerProvider],
         plugin: GatewayPlugin | None = None,
         rates: Sequence[str] = (),
+        app_ids: Sequence[str] = (),
     ) -> None:
+        self._app_ids = app_ids
         self._providers = providers
         self._servers = frozenset(options.servers)
         self._plugin = plugin
@@ -63,7 +66,7 @@ class RuleWarnings:
             for servers in groups
             if (sentence := self._sentence(named, servers)) is not None
         ]
-        return [*access, *self._of_calls()]
+        return [*access, *self._of_apps(), *self._of_calls()]
 
     def log(self) -> None:
         """Log those that were not logged before."""
@@ -71,6 +74,16 @@ class RuleWarnings:
             if warning not in self._logged:
                 self._logged.add(warning)
                 logger.warning("%s", warning)
+
+    def _of_apps(self) -> list[str]:
+        """A sentence for each of `app_ids` that is no server."""
+        apps = self._servers | {COMPOSITE_APP}
+        missing = [app for app in self._app_ids if app not in apps]
+        if not missing:
+            return []
+        from codecall.approvals.unmatched import unmatched_sentence
+
+        return [unmatched_sentence("app_ids", app, "server", apps) for app in missing]
 
     def _of_calls(self) -> list[str]:
         """A sentence for each name in the rules about calls and rates that matches nothing."""

@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -163,8 +163,13 @@ def _is_too_deep(data: object) -> bool:
     return any(isinstance(each, (Mapping, list)) for each in level)
 
 
-def is_harmless_yaml(text: str, *, depth: int = MAX_DEPTH) -> bool:
+def is_harmless_yaml(text: str, *, depth: int = MAX_DEPTH, loader: Any = None) -> bool:
     """Whether reading this YAML, and walking over what it holds, takes no more time and room than its size says.
+
+    Args:
+        text: of the document.
+        depth: lists and mappings that may be within each other.
+        loader: the class of PyYAML that parses it; None: the one whose errors say what a person can mend.
 
     Raises:
         YAMLError: it is none.
@@ -175,7 +180,7 @@ def is_harmless_yaml(text: str, *, depth: int = MAX_DEPTH) -> bool:
     sizes: dict[str, int] = {}
     within: list[tuple[str | None, int]] = [(None, 0)]
     """The collections around, by their anchors, with the values in them so far."""
-    events = cast("Iterator[object]", yaml.parse(text))  # pyright: ignore[reportUnknownMemberType]
+    events = cast("Iterator[object]", yaml.parse(text, loader or yaml.SafeLoader))  # pyright: ignore[reportUnknownMemberType]
     for event in events:
         anchor: str | None = getattr(event, "anchor", None)
         size = 0
@@ -221,11 +226,13 @@ def _yaml(file: Path, text: str) -> list[Document]:
     class Loader(CoreLoader):
         """Takes no key twice."""
 
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+        def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+            # Before anything is merged into it: what a mapping has itself may stand in what it merges too.
+            node = super().compose_mapping_node(anchor)
             keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode) and key.value != "<<"]
             if len({*keys}) < len(keys):
                 raise yaml.MarkedYAMLError(problem="a key stands twice", problem_mark=node.start_mark)
-            return super().construct_mapping(node, deep=deep)
+            return node
 
     try:
         if is_harmless_yaml(text):

@@ -61,13 +61,13 @@ class ToolSet:
     """All of them, by name."""
 
     @classmethod
-    def from_runtime(cls, runtime: Runtime) -> ToolSet:
-        """Build the meta-tools and the visibility policy for a runtime."""
+    def from_runtime(cls, runtime: Runtime, *, warns_of_apps: bool = True) -> ToolSet:
+        """Build the meta-tools and the visibility policy for a runtime; see `VisibilityPolicy` for `warns_of_apps`."""
         by_separator = {
             separator: _create_tools(runtime.with_separator(separator)) for separator in get_args(Separator)
         }
         by_name = {tool.name: tool for tools in by_separator.values() for tool in tools}
-        visibility = VisibilityPolicy(runtime.options)
+        visibility = VisibilityPolicy(runtime.options, warns_of_apps=warns_of_apps)
         return cls(runtime, visibility, CatalogCaches(visibility), by_separator, by_name)
 
     def log_naming(self) -> None:
@@ -105,7 +105,8 @@ class ToolSet:
             index = create_search_index(embedding)
             index.start_loading()
         enclaves = create_enclave_pool(options, lifetime, self.runtime.telemetry)
-        new = ToolSet.from_runtime(replace(self.runtime, options=options, enclaves=enclaves, index=index))
+        runtime = replace(self.runtime, options=options, enclaves=enclaves, index=index)
+        new = ToolSet.from_runtime(runtime, warns_of_apps=self.visibility.warns_of_apps)
         await lifetime.prepare(enclaves)
         return new
 

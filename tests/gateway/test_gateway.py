@@ -138,7 +138,11 @@ async def test_rules_about_calls_and_rates_that_name_what_there_is_not_are_logge
     ]
     options = {
         "servers": {git.name: {**git.options, "approvals": own}, clock.name: clock.options},
-        "codecall": {"approvals": rules, "flows": [{"from": "git_pusj", "to": ["some://page", "*"], "action": "deny"}]},
+        "codecall": {
+            "app_ids": ["git", "klock"],
+            "approvals": rules,
+            "flows": [{"from": "git_pusj", "to": ["some://page", "*"], "action": "deny"}],
+        },
         "rate_limits": {
             "rules": [{"tool": name, "rate": "9/minute"} for name in ("git_oush", "*", "codecall:execute")]
         },
@@ -149,7 +153,8 @@ async def test_rules_about_calls_and_rates_that_name_what_there_is_not_are_logge
         assert await names(client)
         git.say(tool("push"), tool("status"))
         await it.refresh()
-    assert sorted(record.getMessage() for record in caplog.records if " matches no " in record.getMessage()) == [
+    assert sorted(record.getMessage() for record in caplog.records if " no " in record.getMessage()) == [
+        "app_ids: 'klock' matches no server; did you mean 'clock'?",
         "approvals.servers: 'klock' matches no server; did you mean 'clock'?",
         "approvals.tools: 'git_pull*' matches no tool of any server",
         "approvals.tools: 'git_pusch' matches no tool of any server; did you mean 'git_push'?",

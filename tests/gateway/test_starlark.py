@@ -59,7 +59,7 @@ async def test_the_script_tool_is_listed_whatever_is_exposed(tmp_path: Path, mod
 
 @pytest.mark.parametrize("mode", ["always", "auto", "never"])
 async def test_servers_in_code_mode_are_not_listed_and_the_others_are_and_no_script_reaches_those(
-    tmp_path: Path, mode: str
+    tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture
 ):
     small, large = two(tmp_path)
     servers = {
@@ -83,6 +83,7 @@ async def test_servers_in_code_mode_are_not_listed_and_the_others_are_and_no_scr
         if four:
             found = await client.call_tool("codecall_search", {"query": "a b"})
             assert [hit["name"] for hit in (found.structured_content or {})["tools"]] == ["large_b"]
+    assert "app_ids" not in caplog.text
 
 
 def test_code_mode_and_expose_of_one_server_are_one_choice(tmp_path: Path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from codecall.jsonio.core_yaml import MAX_DIGITS, CoreDumper, CoreLoader
+from codecall.jsonio.core_yaml import MAX_DIGITS, CoreDumper, CoreLoader, FastCoreLoader
 
 LONG = "1" * (MAX_DIGITS + 1)
 
@@ -29,14 +29,15 @@ LONG = "1" * (MAX_DIGITS + 1)
     ],
 )
 def test_data_is_that_of_the_core_schema(text: str, value: object):
-    read = yaml.load(text, Loader=CoreLoader)
-    assert repr(read) == repr(value)
+    for loader in (CoreLoader, FastCoreLoader):
+        assert repr(yaml.load(text, Loader=loader)) == repr(value)
 
 
 @pytest.mark.parametrize("text", ["!!timestamp 2020-01-01", "!!binary aGk=", "!!set {a}", "!!python/name:os ''"])
 def test_what_json_does_not_have_is_refused(text: str):
-    with pytest.raises(yaml.YAMLError):
-        yaml.load(text, Loader=CoreLoader)
+    for loader in (CoreLoader, FastCoreLoader):
+        with pytest.raises(yaml.YAMLError):
+            yaml.load(text, Loader=loader)
 
 
 @pytest.mark.parametrize("text", ["no", "0o17", "1e3", "1:30", "0777", "~", "", "<<", "1.", "2020-01-01", "TRUE"])

@@ -82,6 +82,7 @@ LINES: Final = (
 """By the line at which the parser stopped, with `PLACE` at the place."""
 
 SYNTAX: Final = (
+    _row(r"not associative", "Compare two values at a time: 1 < x and x < 9.", "return 1 < 2 < 3"),
     _row(r"generator", "Put brackets around it: [x for x in items].", "return len(x for x in [1])"),
     _row(
         r"missing else",

@@ -465,6 +465,17 @@ def test_yaml_is_read_as_version_1_2_has_it(tmp_path: Path):
     assert (server.args, server.env) == (("on", "1:30", "2020-01-01"), {"GEO": "NO"})
 
 
+def test_what_is_merged_may_have_merged_something_itself(tmp_path: Path):
+    text = """
+servers:
+  a: &a {command: run, args: [a]}
+  b: &b {<<: *a, args: [b]}
+  c: {<<: *b}
+"""
+    servers = read_config(put(tmp_path / "c.yaml", text)).options.servers
+    assert [server.args for server in servers.values() if isinstance(server, StdioServer)] == [("a",), ("b",), ("b",)]
+
+
 LAUGHS = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [" + f"*a{n - 1}," * 9 + "]\n" for n in range(1, 10))
 
 

@@ -34,7 +34,7 @@ from codecall.gateway.upstream.rest.components import drop_unreached
 from codecall.gateway.upstream.rest.schemas import PublishedSchemas, trim_schemas
 from codecall.gateway.upstream.rest.validity import InvalidDocumentError, as_models
 from codecall.gateway.upstream.rest.work import MAX_DEPTH, TooMuchWorkError
-from codecall.jsonio.core_yaml import CoreLoader
+from codecall.jsonio.core_yaml import FAST_LOADER, FastCoreLoader
 from codecall.jsonio.decode import read_json
 from codecall.jsonio.documents import is_harmless_yaml
 
@@ -238,7 +238,7 @@ def _parse(name: str, text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         try:
             decoded = text.decode("utf-8-sig")
-            if is_harmless_yaml(decoded, depth=MAX_DEPTH):
+            if is_harmless_yaml(decoded, depth=MAX_DEPTH, loader=FAST_LOADER):
                 value = _read_yaml(decoded)
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
             value = None
@@ -247,12 +247,18 @@ def _parse(name: str, text: bytes) -> dict[str, Any]:
             f"servers.{name}.openapi: this is no OpenAPI document",
             hint="It must be JSON or YAML, with `openapi` and `paths` at its top.",
         )
-    return cast("dict[str, Any]", value)
+    document = cast("dict[str, Any]", value)
+    if "openapi" not in document and "swagger" in document:
+        raise OptionsError(
+            f"servers.{name}.openapi: this document is of Swagger, which came before OpenAPI 3",
+            hint="Convert it to OpenAPI 3, such as by `npx swagger2openapi FILE`, and give the path of that.",
+        )
+    return document
 
 
 def _read_yaml(text: str) -> object:
     """What a YAML document holds; the version of its API is a text as it is written, as `1.0` is."""
-    loader: Any = CoreLoader(text)
+    loader = cast("Any", FastCoreLoader)(text)
     if (document := loader.get_single_node()) is None:
         return None
     version = _yaml_member(_yaml_member(document, "info"), "version")

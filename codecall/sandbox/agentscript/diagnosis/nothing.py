@@ -297,7 +297,8 @@ class _Search:
             return reason
         values, reached = self._values_of(function)
         if not values:
-            return f"the function on line {self._line(function)} has no `return` that gives a value."
+            instead = " Write `=> ({ … })` to return an object." if _is_meant_as_object(function) else ""
+            return f"the function on line {self._line(function)} has no `return` that gives a value.{instead}"
         return self._reason_of_values(values, reached, depth)
 
     def _functions(self, node: Node) -> Iterator[Node]:
@@ -350,3 +351,17 @@ def _chain(value: Node) -> Iterator[Node]:
 def _called_name(call: Node) -> str | None:
     callee: Node = call.callee
     return str(member_name(callee)) if callee.type == "MemberExpression" else getattr(callee, "name", None)
+
+
+def _is_meant_as_object(function: Node) -> bool:
+    """Whether the braces of an arrow function hold what would be the members of an object, `id: x.id` or `id, name`."""
+    body = function.body
+    if function.type != "ArrowFunctionExpression" or body.type != "BlockStatement" or len(body.body) != 1:
+        return False
+    statement: Node = body.body[0]
+    if statement.type == "LabeledStatement":
+        return True
+    names: list[Node] = [statement.expression] if statement.type == "ExpressionStatement" else []
+    if names and names[0].type == "SequenceExpression":
+        names = names[0].expressions
+    return bool(names) and all(name.type == "Identifier" for name in names)

@@ -34,6 +34,9 @@ PERHAPS_OPEN: Final = (
     "A comma or an operator is missing before this place, or `{closing}` for the `{opened}` at {place}."
 )
 ENDED_RETURN: Final = "A line break ends `return`: begin its value on the same line, `return { … }`."
+ARROW_OBJECT: Final = (
+    "Braces after `=>` hold statements: an object that a function returns stands in brackets, `=> ({ … })`."
+)
 TEMPLATE: Final = "The template that begins at {place} is not closed: a backtick is missing."
 """Hints, with what was found and where."""
 
@@ -46,6 +49,12 @@ RETURN_AND_LINE: Final = re.compile(
 """A `return` that a line break ends, up to what stands behind it."""
 
 _RETURN_OF_OBJECT: Final = re.compile(r"\b" + RETURN_AND_LINE.pattern + r"\{[^{};]*\Z")
+
+_ARROW_AND_KEY: Final = re.compile(
+    r"""=>\s*+\{\s*+(?:[\w$]++\s*+:[^{};]*+|"[^"\n]*+"\s*+|'[^'\n]*+'\s*+|\[[^\[\]{};]*+\]\s*+)\Z"""
+)
+_ARROW_AND_SPREAD: Final = re.compile(r"=>\s*+\{\s*+(?:[\w$]++\s*+:[^{};]*,\s*)?\Z")
+"""The function of an arrow that is meant to return an object, up to a `:` and to a spread in it."""
 
 _QUOTES: Final = "“”„‟‘’‚‛«»‹›´"
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}", "`": "`"}
@@ -64,19 +73,30 @@ def hint_at(script: str, offset: int, message: str) -> str | None:
     """The hint for what stands at `offset`, where a script stops being JavaScript; None where nothing can be said of
     it."""
     found = script[offset : offset + 1]
+    before = script[max(0, offset - 1_000) : offset]
     around = script[max(0, offset - 1) : offset + 2]
     if (escaped := re.search(r"\\([nrt\"'`])", around)) is not None:
         return ESCAPED_LINES if escaped[1] in "nrt" else ESCAPED_QUOTES
     if found and found in _QUOTES:
         return TYPOGRAPHIC.format(found=found)
-    if found == "…" or script.startswith("...", offset):
+    object_hint = _object_hint(before, script[offset : offset + 4])
+    if object_hint is None and (found == "…" or script.startswith("...", offset)):
         return SHORTENED.format(found=found if found == "…" else "...")
-    if script.startswith("..", offset) or script.startswith("..", max(0, offset - 1)):
+    if object_hint is None and ".." in script[max(0, offset - 1) : offset + 2]:
         return TWO_DOTS
-    before = script[max(0, offset - 1_000) : offset]
     if message.startswith("Unexpected identifier") and before.endswith(("'", '"')):
         return QUOTE_INSIDE
-    return ENDED_RETURN if found == ":" and _RETURN_OF_OBJECT.search(before) is not None else None
+    return object_hint
+
+
+def _object_hint(before: str, after: str) -> str | None:
+    """The hint for an object that is meant where a block or nothing stands."""
+    if after.startswith(":"):
+        if _ARROW_AND_KEY.search(before) is not None:
+            return ARROW_OBJECT
+        return ENDED_RETURN if _RETURN_OF_OBJECT.search(before) is not None else None
+    is_spread = re.fullmatch(r"\.\.\.[\w$(]", after) is not None
+    return ARROW_OBJECT if is_spread and _ARROW_AND_SPREAD.search(before) is not None else None
 
 
 def bracket_hint(script: str, offset: int, message: str) -> str | None:

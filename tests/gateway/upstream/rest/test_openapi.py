@@ -426,6 +426,14 @@ async def test_what_is_no_document_is_refused(text: str, tmp_path: Path):
         await build_openapi_server("a", OpenApiServer(openapi=str(path)))
 
 
+async def test_a_document_of_swagger_is_refused_by_its_name(tmp_path: Path):
+    path = tmp_path / "api.json"
+    path.write_text(json.dumps({"swagger": "2.0", "info": {"title": "A", "version": "1"}, "paths": {}}))
+    with pytest.raises(OptionsError, match=r"servers\.a\.openapi: this document is of Swagger") as failure:
+        await build_openapi_server("a", OpenApiServer(openapi=str(path)))
+    assert "OpenAPI 3" in str(failure.value.hint)
+
+
 async def test_a_document_with_very_many_lists_is_refused_before_it_is_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -133,6 +133,14 @@ def answer(name: str, arguments: dict[str, object]) -> object:
             "A list in the result has only undefined items, which became null: "
             "the function on line 2 has no `return` that gives a value.",
         ),
+        *(
+            (
+                f"const r = await callTool('users');\nreturn r.users.map({arrow});",
+                "A list in the result has only undefined items, which became null: "
+                "the function on line 2 has no `return` that gives a value. Write `=> ({ … })` to return an object.",
+            )
+            for arrow in ("(user) => { name: user.name }", "({ name }) => { name }", "({ id, name }) => { id, name }")
+        ),
         (
             "const r = await callTool('users');\nreturn r.users.map((user) => user.nme);",
             "A list in the result has only undefined items, which became null: "
