@@ -187,6 +187,7 @@ async def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPa
     time, bounded = LoopTime(monkeypatch), BoundedBodies(reader)
     request = Request(bounded, {"body": b"[1", "more_body": True})
     answering = asyncio.create_task(request.answer())
+    await time.jump(0)  # it is asked for now
     await time.jump(bodies.MAX_BODY_S - 5)
     request.coming.put_nowait({"type": "http.request", "body": b",2", "more_body": True})
     await time.jump(1)
