@@ -54,6 +54,9 @@ RIGHT = [
     CALL + "for (const v of r.data) v.price = Number(v.price); return r.data.reduce((sum, v) => sum + v.price, 0)",
     CALL + "let n = 0; return r.data.map((v) => { n += 1; return n + v.price; })",
     CALL + "let n = 0; for (const v of r.data) n += v.no; return n",
+    CALL + "return r.data.map((v) => v.price + ' EUR')",
+    CALL + "return r.data.map((v) => Number(v.price) + 5)",
+    CALL + "return r.data.map((v) => v.zip + 1)",
     CALL + "const first = 1; return `${first + r.data[0].zip}`",
     "const r = await callTool('none', {}); return r.data.filter((v) => v.when > new Date('2026-01-02')).length",
     CALL + "return `Visits: ${JSON.stringify(r.data)} [object Object]`",
@@ -94,6 +97,8 @@ WRONG = [
     ("const r = await callTool('list', {}); return r.reduce((s, { price }) => s + price, 0)", "`s + Number(price)`"),
     (CALL + "let n = 0; for (const v of r.data) n += v.price; return n", "Write `n += Number(v.price)`."),
     (CALL + "let n = 0; for (const v of r.data) n = n + v.price; return n", "Write `n + Number(v.price)`."),
+    (CALL + "return r.data.map((v) => v.price + 5)", "Write `Number(v.price) + 5`."),
+    (CALL + "return r.data.map((v) => 0.5 + v.price)", "Write `0.5 + Number(v.price)`."),
     (CALL + "return r.data.map((v) => v.price).reduce((a, b) => a + b)", "Write `a + Number(b)`."),
     (
         CALL + "return r.data.sort((a, b) => (a.price > b.price ? 1 : -1))[0]",

@@ -143,10 +143,14 @@ class TextMistakes:
     # Sums
 
     def joined(self, node: Node) -> Mistake | None:
-        """A text of a number is added to a sum, which begins as a number: `sum + item.price`."""
-        if not self._is_sum(node):
+        """A text of a number is added to a number, or to a sum that begins as one: `item.price + 5`, `sum + item.price`.
+        """
+        to_literal = node.operator == "+" and _is_number(node.right)
+        if not to_literal and not self._is_sum(node):
             return None
-        added: Node = node.right
+        added: Node = node.left if to_literal else node.right
+        if to_literal and _IDENTIFIER.search(self._operands.text(added)):
+            return None
         if added.type == "LogicalExpression" and added.operator in _CHOICES and _is_number(added.right):
             added = added.left
         found = self._operands.observations(added)
@@ -155,15 +159,18 @@ class TextMistakes:
         others = [value for value in values if not isinstance(value, str) and type(value) not in {int, float}]
         if others or not texts or not all(map(_NUMBER.fullmatch, texts)):
             return None
-        total, what = self._operands.text(node.left), self._operands.text(node.right)
-        total = f"({total})" if node.left.type == "LogicalExpression" else total
-        says = f"joins texts: `{self._operands.text(added)}` is {TEXT}. Write `{total} {node.operator} Number({what})`."
+        left, right = self._operands.text(node.left), self._operands.text(node.right)
+        left = f"({left})" if node.left.type == "LogicalExpression" else left
+        left, right = (f"Number({left})", right) if to_literal else (left, f"Number({right})")
+        says = f"joins texts: `{self._operands.text(added)}` is {TEXT}. Write `{left} {node.operator} {right}`."
         return Mistake(node, found[0], says)
 
     def _is_sum(self, addition: Node) -> bool:
         """Whether an addition adds to a number: `n += x`, `n = n + x`, what the callback of `reduce` gives, `by[key] =
         (by[key] || 0) + x`."""
         name: Node = addition.left
+        if _is_number(name):
+            return addition.operator == "+" and not _IDENTIFIER.search(self._operands.text(addition.right))
         if name.type == "LogicalExpression":
             return name.operator in _CHOICES and _is_number(name.right)
         if name.type == "MemberExpression":
