@@ -189,6 +189,8 @@ def test_search_answers_as_the_meta_tool_does(shop: CommandLine):
     nothing = shop("search", "quantum chromodynamics")
     assert (nothing.code, nothing.out) == (exits.FAILED, "")
     assert nothing.err
+    assert shop("search", "cancel an order", "--min-score", "0.99", "--json").json["tools"] == []
+    assert shop("search", "cancel an order", "--min-score", "2", "--json").json["error"]["code"] == "USAGE"
     assert shop("search", "x", "--top", "99", "--json").json["error"]["code"] == "USAGE"
 
 

@@ -200,6 +200,17 @@ async def test_the_table_of_all_tools_misses_as_call_tool_does(enclave: Enclave)
         ),
         ("return any_thing(any_thin=2)", "Unknown name 'any_thin'", "`await any_thing({ any_thin: … })`."),
         ("return [users.list, zzz.x]", "Unknown name 'zzz'", "It is not defined"),
+        ("return thing", "Unknown name 'thing'", "It is not defined"),
+        ("return things.map((x) => x)", "Unknown name 'things'", "It is not defined"),
+        ("return [1].map(anyThing)", "Unknown name 'anyThing'", "await tools['any_thing']({…})"),
+        (
+            "return any_thing({ city })",
+            "Unknown name 'city'",
+            "The request's context has it: write `codecallContext.city`.",
+        ),
+        ("return cities.map((x) => x)", "Unknown name 'cities'", "write `codecallContext.cities`."),
+        ("return any.x", "Unknown name 'any'", "write `codecallContext.any`."),
+        ("cities = 5", "Unknown name 'cities'", "Declare it"),
         ("const users = await users.list({})", "'users' is used in the value it is given", "another name"),
         ("const { users } = await users.list({})", "'users' is used in the value it is given", "another name"),
         ("let [x = 1, users] = await users.list({})", "'users' is used in the value it is given", "another name"),
@@ -208,7 +219,8 @@ async def test_the_table_of_all_tools_misses_as_call_tool_does(enclave: Enclave)
 )
 async def test_what_is_no_namespace_is_refused(enclave: Enclave, script: str, message: str, hint: str) -> None:
     tools = [*TOOLS, {"name": "any_thing"}]
-    result = await run(enclave, script, tools=tools)
+    context = {"city": "Bonn", "cities": ["Bonn"], "any": 1} if "codecallContext" in hint or "Declare" in hint else None
+    result = await run(enclave, script, tools=tools, context=context)
     assert isinstance(result.error, IllegalAccess)
     assert message in result.error.message
     assert result.error.hint is not None

@@ -23,6 +23,9 @@ async def search(
     /,
     *,
     top: Annotated[int | None, Parameter(name=("--top", "-n"), help="Most to show.")] = None,
+    min_score: Annotated[
+        float | None, Parameter(help="Lowest score to show, 0 to 1; a search that finds nothing says what came near.")
+    ] = None,
     app: Annotated[tuple[str, ...], Parameter(negative="", help="Only tools of these servers. Repeatable.")] = (),
     kind: Annotated[
         tuple[Literal["tool", "resource", "template", "prompt"], ...],
@@ -45,6 +48,8 @@ async def search(
     arguments: JsonObject = {"query": [query for query in queries if query.strip()] or "", "detail": detail}
     if top is not None:
         arguments["topK"] = top
+    if min_score is not None:
+        arguments["minScore"] = min_score
     if app or kind:
         arguments["filter"] = {**({"appIds": list(app)} if app else {}), **({"kinds": list(kind)} if kind else {})}
     with output.progress("asking servers", reports_servers=True):

@@ -67,7 +67,7 @@ class JavaScript:
         Raises:
             InvalidScriptError: it must not run.
         """
-        script = self._scripts.prepare(start, namespace_finder(engine.ask))
+        script = self._scripts.prepare(start, namespace_finder(engine.ask, start.context))
         run = partial(engine.start, script.program, context=start.context, namespaces=script.namespaces)
         return ReadScript(script.plan, run)
 
@@ -78,7 +78,7 @@ class JavaScript:
             _, checked = validate_script(
                 start.script,
                 Rules.from_limits(start.limits),
-                find_namespaces=namespace_finder(engine.ask),
+                find_namespaces=namespace_finder(engine.ask, start.context),
                 coverage=start.coverage,
             )
             outline, findings = checked.outline, list[Finding]()

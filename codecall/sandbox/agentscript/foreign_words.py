@@ -105,7 +105,7 @@ METHODS: Final = _by_name(
         "startswith": "startsWith(x)",
         "endswith": "endsWith(x)",
         "capitalize title": "s[0].toUpperCase() + s.slice(1)",
-        "format": "`${x}` in a template",
+        "format": "toISOString().slice(0, 10)` of a date, for a text a template with `${x}",
         "items": "Object.entries(x)",
         "keys": "Object.keys(x)",
         "values": "Object.values(x)",

@@ -56,6 +56,10 @@ _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _NUMBER: Final = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?")
 
 _CALLS: Final = ("CallExpression", "NewExpression")
+_BUILT_IN: Final = frozenset(
+    {"Array", "BigInt", "Boolean", "Date", "Map", "Number", "Object", "RegExp", "Set", "String"}
+)
+"""Functions that no script can declare anew: a call of one does not fail since it is none."""
 _ITERATES: Final = frozenset({"all", "allSettled", "any", "race", "from", "fromEntries", "Map", "Set"})
 _TAKES_OBJECT: Final = frozenset({"keys", "values", "entries", "getOwnPropertyNames"})
 _GIVES_ITERATOR: Final = frozenset({"keys", "values", "entries", "matchAll"})
@@ -411,7 +415,7 @@ def not_a_function(context: FailureContext, match: MessageMatch) -> HintFields |
 def _failing_calls(context: FailureContext) -> list[Node]:
     """The calls that may have failed at the place. The engine reports where the called name stands, or where the last
     argument was read."""
-    calls = context.enclosing(*_CALLS)
+    calls = [call for call in context.enclosing(*_CALLS) if getattr(call.callee, "name", None) not in _BUILT_IN]
     exact = [call for call in calls if span(_called_name(call.callee))[0] - PREFIX_LENGTH == context.offset]
     return exact or calls
 

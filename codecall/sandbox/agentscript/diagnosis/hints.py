@@ -210,7 +210,8 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
     _rule(
         "nothing destructured",
         _CONVERTS,
-        "What is taken apart here is undefined or null: give it a default, such as `const {{ a }} = x ?? {{}}`.",
+        "What is taken apart here is undefined or null: give it a default, such as `const {{ a }} = x ?? {{}}`. One "
+        "inside a pattern, `{{ a = {{}} }}`, does not stand in for null.",
         "const x = null; const { a } = x",
     ),
     _rule(

@@ -92,6 +92,8 @@ def advise(owner: str, observation: Observation, member: str) -> Advice:
     parents = [cast("dict[str, object]", parent) for parent in observation.parents if isinstance(parent, dict)]
     if observation.of_wrapper:
         return _wrapper_advice(owner, step, parents[0])
+    if any(step in parent for parent in parents):
+        return _null_advice(observation, member)  # the property is there, and is null
     return (
         _content_advice(owner, step, observation.parents)
         or _length_advice(owner, step, observation.parents)
@@ -209,15 +211,16 @@ def _content_advice(owner: str, step: str, parents: Sequence[object]) -> Advice 
     """The advice for a member that is read from a list of objects that have it, or from a content block, such as a
     picture, whose bytes no script has."""
     for parent in parents:
-        items = cast("list[object]", parent)[:MAX_KEYS] if isinstance(parent, list) else [parent]
+        is_list = isinstance(parent, list)
+        items = cast("list[object]", parent)[:MAX_KEYS] if is_list else [parent]
         objects = {number: cast("dict[str, object]", item) for number, item in enumerate(items) if _is_dict(item)}
-        having = next((number for number, item in objects.items() if step in item), None)
+        having = next((number for number, item in objects.items() if is_list and step in item), None)
         block = next((number for number, item in objects.items() if _is_block(item)), None)
         number = block if having is None else having
         if number is None:
             continue
         what = owner.removesuffix(".") or "value"
-        what = f"{what}[{number}]" if isinstance(parent, list) else what
+        what = f"{what}[{number}]" if is_list else what
         if having is not None and (member := member_text(f"{what}.", step)) is not None:
             return Advice(f" It is a list: write `{member}`.", owner=True)
         if step in CONTENT_MEMBERS:

@@ -4,7 +4,7 @@ known."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
@@ -42,6 +42,10 @@ _MAX_GUESSES: Final = 10
 """Unknown names for which a similar name is looked up; the look-up compares with every name in scope."""
 _LISTS: Final = frozenset({"keys", "values", "entries", "getOwnPropertyNames"})
 """Functions of `Object` that return the members of their argument."""
+_OF_LISTS: Final = frozenset(
+    {"every", "filter", "flatMap", "forEach", "join", "length", "map", "push", "reduce", "slice"}
+)
+"""Members of lists that no tool is likely to be called as."""
 _MAX_CANDIDATES: Final = 400
 _MAX_GUESSED: Final = 60
 """Most characters of a name that is compared: it takes time that grows with the square of the lengths."""
@@ -239,8 +243,8 @@ def _check_unknown_names(
             hint = info.refused
         elif name in assigned and hint == row.instead:
             hint = f"Declare it: `const {shorten_name(name)} = …`, or `let` if it gets other values later."
-        elif hint == row.instead or (name in owners.names and info.tools and info.tools[0].startswith(name)):
-            hint = _tool_hint(info, name in owners.names) or hint
+        else:
+            hint = _known_hint(name, owners, info, has_hint=hint != row.instead) or hint
         if name not in assigned and (name in owners.names or "_" in name):
             # Where its own server is missing, whatever else there is was not meant.
             own = [sentence for sentence in info.unlisted if is_about_server(sentence, name)]
@@ -252,6 +256,22 @@ def _check_unknown_names(
             hint += _tool_names(find_namespaces([""]).get("", NamespaceInfo()))
         violations.append(Violation(offset, row.kind, f"Unknown name '{shorten_name(name)}'", hint))
     return namespaces
+
+
+def _known_hint(name: str, owners: MemberOwners, info: NamespaceInfo, *, has_hint: bool) -> str | None:
+    """What to write instead of an unknown name, where the request's context or a tool is meant. `has_hint`: there is a
+    hint for the name, which counts more than a tool that is only like it."""
+    if info.brought and name not in owners.called:
+        return f"The request's context has it: write `codecallContext.{shorten_name(name)}`."
+    is_owner = name in owners.names and name not in owners.lists
+    if has_hint and not (name in owners.names and info.tools and info.tools[0].startswith(name)):
+        return None
+    return _tool_hint(info, is_owner) if is_owner or name in owners.called or _is_respelled(name, info.tools) else None
+
+
+def _is_respelled(name: str, tools: Sequence[str]) -> bool:
+    """Whether the nearest tool has this very name in another spelling: `getUser` is `get_user`."""
+    return bool(tools) and name.replace("_", "").casefold() == tools[0].replace("_", "").casefold()
 
 
 def _tool_hint(info: NamespaceInfo, is_owner: bool) -> str | None:
@@ -308,6 +328,8 @@ class MemberOwners:
     def __init__(self, shift: int) -> None:
         """`shift` is where the script begins in the parsed text."""
         self.names: set[str] = set()
+        self.lists: set[str] = set()
+        """The names of which a member of lists is named, as of a variable."""
         self.enumerated: set[str] = set()
         """The names whose members are listed or looked up: `name in users`."""
         self.called: set[str] = set()
@@ -333,6 +355,8 @@ class MemberOwners:
             self._offsets.add(owner.range[0] - self._shift)
         if not inner:
             self.names.add(name)
+            if member in _OF_LISTS:
+                self.lists.add(name)
         if member is None or name not in {"tools", "codecall"}:
             return
         within = bare(inner if name == "tools" else name).casefold() == "codecall"
@@ -485,6 +509,8 @@ class NamespaceInfo(msgspec.Struct, frozen=True):
     """Why the tool of that name may not be called, where there is one."""
     anything: bool = False
     """Whether every name may be either, since nothing is known of the tools, nor is to be guessed."""
+    brought: bool = False
+    """Whether the request's context has a value of that name."""
 
 
 FindNamespaces: TypeAlias = Callable[[Sequence[str]], Mapping[str, NamespaceInfo]]
@@ -499,13 +525,31 @@ def no_host(name: str, about: AskTopic = "tool", member: str = "", /) -> None:
 _decode = msgspec.json.Decoder(NamespaceInfo).decode
 
 
-def namespace_finder(ask: AskHost) -> FindNamespaces:
-    """A function that looks up namespaces by asking the host for one after the other."""
+def namespace_finder(ask: AskHost, context: str | None = None) -> FindNamespaces:
+    """A function that looks up namespaces by asking the host for one after the other.
+
+    Args:
+        ask: Asks the host.
+        context: The request's context as JSON text.
+    """
 
     def find(names: Sequence[str]) -> dict[str, NamespaceInfo]:
-        return {name: NamespaceInfo() if (answer := ask(name, "space")) is None else _decode(answer) for name in names}
+        answers = {name: ask(name, "space") for name in names}
+        found = {name: NamespaceInfo() if answer is None else _decode(answer) for name, answer in answers.items()}
+        for name in _names_in_context(context) & found.keys():
+            found[name] = msgspec.structs.replace(found[name], brought=True)
+        return found
 
     return find
+
+
+def _names_in_context(context: str | None) -> Set[str]:
+    """The names of the values that a request's context has."""
+    try:
+        brought = cast("object", msgspec.json.decode(context or "{}"))
+    except (msgspec.DecodeError, RecursionError):
+        return frozenset()
+    return cast("dict[str, object]", brought).keys() if isinstance(brought, dict) else frozenset()
 
 
 def no_namespaces(names: Sequence[str]) -> dict[str, NamespaceInfo]:

@@ -23,6 +23,18 @@ BLOCK = "block:8a4f2bd70f35993f018ac23219f6d52d3e0f7499"
 PICTURE = {"type": "image", "mimeType": "image/png", "bytes": 70, "ref": BLOCK}
 SHAPE = "{users: [{id: number, name: string, email?: string}], next: null}"
 
+TEST_IT = "Test it first, or write `?.` behind it."
+NULL_USES = [
+    "return r.next.page",
+    "return r.next.toFixed(1)",
+    "return r.next.map((x) => x)",
+    "return [...r.next]",
+    "for (const x of r.next) {}",
+    "return Object.keys(r.next)",
+    "r.next.page = 1",
+]
+"""Uses of a property that is there, and is null."""
+
 
 def tools(name: str, arguments: dict[str, Any]) -> Any:
     """The tools of the probes; see `HintRule.probe`."""
@@ -440,6 +452,20 @@ VALUES = [
     ("return (await callTool('nothing')).length", "write `?? []` behind it."),
     ("for (const x of await callTool('nothing')) console.log(x)", "write `?? []` behind it."),
     ("const r = await callTool('users'); r.next.page = 1", "`r.next` is null: users returned"),
+    *((f"const r = await callTool('users'); {use}", f"{SHAPE}. {TEST_IT}") for use in NULL_USES),
+    (
+        "const all = await Promise.all([1, 2].map(() => callTool('users'))); return all.map((r) => r.next.page)",
+        f"`r.next` is null: users returned {SHAPE}. {TEST_IT}",
+    ),
+    (
+        "const r = await callTool('echo', { v: [{ at: null }, { at: null }] }); return r.v.map((x) => x.at.length)",
+        f"`x.at` is null: echo returned {{v: [{{at: null}}]}}. {TEST_IT}",
+    ),
+    (
+        "const r = await callTool('echo', { v: [{ on: null }] }); return r.v.on.x",
+        "It is a list: write `r.v[0].on`.",
+    ),
+    ("return new Date('2026-01-01').diff(new Date(), 'days')", "`new Date('2026-01-01').diff` is no function"),
     ("const r = await callTool('users'); return Object.keys(r.items)", "`r.items` is undefined: users returned"),
     (
         "const r = await callTool('users'); return r.map(u => u.id)",

@@ -143,14 +143,11 @@ class TextMistakes:
     # Sums
 
     def joined(self, node: Node) -> Mistake | None:
-        """A text of a number is added to a number, or to a sum that begins as one: `item.price + 5`, `sum + item.price`.
-        """
-        to_literal = node.operator == "+" and _is_number(node.right)
-        if not to_literal and not self._is_sum(node):
+        """A text of a number is added to a number or to a sum that begins as one: `v.price + 5`, `sum + v.price`."""
+        to_literal = self._adds_literal(node, node.right, node.left)
+        if not to_literal and not self._adds_literal(node, node.left, node.right) and not self._is_sum(node):
             return None
         added: Node = node.left if to_literal else node.right
-        if to_literal and _IDENTIFIER.search(self._operands.text(added)):
-            return None
         if added.type == "LogicalExpression" and added.operator in _CHOICES and _is_number(added.right):
             added = added.left
         found = self._operands.observations(added)
@@ -165,12 +162,15 @@ class TextMistakes:
         says = f"joins texts: `{self._operands.text(added)}` is {TEXT}. Write `{left} {node.operator} {right}`."
         return Mistake(node, found[0], says)
 
+    def _adds_literal(self, addition: Node, literal: Node, other: Node) -> bool:
+        """Whether one side of an addition is a number, and the other one is no identifier of something."""
+        is_number = addition.operator == "+" and _is_number(literal)
+        return is_number and _IDENTIFIER.search(self._operands.text(other)) is None
+
     def _is_sum(self, addition: Node) -> bool:
         """Whether an addition adds to a number: `n += x`, `n = n + x`, what the callback of `reduce` gives, `by[key] =
         (by[key] || 0) + x`."""
         name: Node = addition.left
-        if _is_number(name):
-            return addition.operator == "+" and not _IDENTIFIER.search(self._operands.text(addition.right))
         if name.type == "LogicalExpression":
             return name.operator in _CHOICES and _is_number(name.right)
         if name.type == "MemberExpression":
