@@ -100,7 +100,7 @@ def advise(owner: str, observation: Observation, member: str) -> Advice:
         or _primitive_advice(owner, observation.parents)
         or _name_advice(owner, step, parents)
         or _unwrapped_advice(step, observation, member)
-        or _list_value_advice(owner, observation.parents)
+        or _list_value_advice(owner, observation.parents, member)
         or _list_advice(owner, step, member, observation, parents)
     )
 
@@ -131,12 +131,13 @@ def _is_list_meant(step: str, member: str, observation: Observation) -> bool:
     return member in LIST_MEMBERS - PROTOTYPES["String.prototype"].allowed - {"length", "0"}
 
 
-def _list_value_advice(owner: str, parents: Sequence[object]) -> Advice | None:
+def _list_value_advice(owner: str, parents: Sequence[object], member: str) -> Advice | None:
     """The advice for a property of a list, which its items do not have either."""
     if not parents or not all(isinstance(parent, list) for parent in parents):
         return None
-    what = f"`{owner.removesuffix('.')}`" if owner else "It"
-    return Advice(f" {what} is a list: use it as it is.", owner=True)
+    name = owner.removesuffix(".")
+    item = f", or an item, `{name}[0]`" if name and member not in LIST_MEMBERS else ""
+    return Advice(f" {f'`{name}`' if name else 'It'} is a list: use it as it is{item}.", owner=True)
 
 
 def _name_advice(owner: str, step: str, parents: Sequence[Mapping[str, object]]) -> Advice | None:

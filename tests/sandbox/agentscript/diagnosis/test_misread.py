@@ -552,9 +552,9 @@ WRONG = [
     (ORDERS_CALL + "return r.data.map((o) => o.amount).reduce((a, b) => a + b, 0)", "`o.amount`", ""),
     (ORDERS_CALL + "let n = 0; for (const x of r.data.map((o) => o.amount)) n += x; return n", "`o.amount`", ""),
     # The answer is a list, which has no such property
-    (STOCK + "return (r.wares ?? []).length", "`r.wares`", "`r` is a list: use it as it is."),
+    (STOCK + "return (r.wares ?? []).length", "`r.wares`", "`r` is a list: use it as it is, or an item, `r[0]`."),
     (STOCK + "const { wares = [] } = r; return wares.length", "`wares`", "It is a list: use it as it is."),
-    (ORDERS_CALL + "return (r.data.rows ?? []).length", "`r.data.rows`", "`r.data` is a list: use it as it is."),
+    (ORDERS_CALL + "return (r.data.rows ?? []).length", "`r.data.rows`", "`r.data` is a list: use it as it is, or an item, `r.data[0]`."),
     # What a text shows
     (ORDERS_CALL + "return r.data.map((o) => `${o.no} ${o.customer?.name}`)", "`o.customer`", ""),
     (ORDERS_CALL + "return r.data.map((o) => `${o.no} ${o.city}`)", "`o.city`", "Did you mean `o.address.city`?"),
