@@ -55,8 +55,7 @@ def longest_turn() -> Iterator[LongestTurn]:
     collector finds of what was there before counts nothing."""
     longest, run = LongestTurn(), asyncio.Handle._run
     unit, most = _unit_s(), 0.0
-    gc.collect()
-    gc.freeze()
+    _freeze()
     began = time.thread_time()
 
     def measured(handle: asyncio.Handle) -> None:
@@ -70,7 +69,6 @@ def longest_turn() -> Iterator[LongestTurn]:
         yield longest
     finally:
         asyncio.Handle._run = run  # type: ignore[method-assign]
-        gc.unfreeze()
         # The turn in which the block ends has not ended.
         longest.work = max(most, time.thread_time() - began) / unit
 
@@ -80,8 +78,7 @@ def longest_gap() -> Iterator[LongestTurn]:
     """Within this context the processor time of the process between two turns of a task is measured: work of a thread
     that holds the interpreter counts as well as that of the loop."""
     longest, unit = LongestTurn(), _unit_s()
-    gc.collect()
-    gc.freeze()
+    _freeze()
 
     async def take() -> None:
         began = time.process_time()
@@ -95,7 +92,13 @@ def longest_gap() -> Iterator[LongestTurn]:
         yield longest
     finally:
         task.cancel()
-        gc.unfreeze()
+
+
+def _freeze() -> None:
+    """Exempt what is there from garbage collection for good, as after each file of tests: the two million objects of a
+    whole run took seconds of each of these tests."""
+    gc.collect()
+    gc.freeze()
 
 
 async def assert_turns_below(
