@@ -54,12 +54,12 @@ class JsonLinesSink:
     program moves the file (logrotate), a new one is created. Each process needs a file of its own.
 
     Args:
-        path: The file; its folder must exist.
+        path: The file, which is no link; its folder must exist.
         max_bytes: Size beyond which the file is rotated.
         backups: Number of rotated files that are kept; the oldest is replaced.
 
     Raises:
-        OptionsError: a number is out of range, or the folder does not exist.
+        OptionsError: a number is out of range, the folder does not exist, or the file is a link.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, max_bytes: int = 64 * 1024 * 1024, backups: int = 5) -> None:
@@ -68,6 +68,8 @@ class JsonLinesSink:
         self._path = Path(path)
         if not self._path.parent.is_dir():
             raise OptionsError(f"audit: JsonLinesSink: there is no folder {str(self._path.parent)!r}")
+        if self._path.is_symlink():
+            raise OptionsError(f"audit: JsonLinesSink: {str(path)!r} is a link", hint="Name the file it leads to.")
         self._max_bytes = max_bytes
         self._backups = backups
         self._lock = threading.Lock()
@@ -107,7 +109,7 @@ class JsonLinesSink:
 
 
 def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 
 
 class OpenTelemetrySink:

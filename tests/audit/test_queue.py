@@ -285,6 +285,17 @@ def test_a_file_that_has_grown_too_large_is_moved_away(tmp_path: Path):
     assert lines(path) == [22]
 
 
+def test_a_file_that_is_a_link_is_not_written(tmp_path: Path):
+    path, elsewhere = tmp_path / "audit.jsonl", tmp_path / "elsewhere"
+    sink = JsonLinesSink(path)
+    path.symlink_to(elsewhere)
+    with pytest.raises(OSError, match="symbolic link"):
+        sink(event(1))
+    with pytest.raises(OptionsError, match="is a link"):
+        JsonLinesSink(path)
+    assert not elsewhere.exists()
+
+
 def test_what_is_torn_costs_one_line(tmp_path: Path):
     path = tmp_path / "audit.jsonl"
     sink = JsonLinesSink(path)

@@ -221,6 +221,7 @@ def _write_recording(tape: Tape, item: pytest.Item) -> None:
 
     Two tests may share a file if they make the same calls.
     """
+    from codecall.files import write_project_file
     from codecall.testing.recording.cassette import RecordingFileError, format_recording, read_recording
 
     try:
@@ -238,7 +239,13 @@ def _write_recording(tape: Tape, item: pytest.Item) -> None:
             )
         return
     tape.path.parent.mkdir(parents=True, exist_ok=True)
-    tape.path.write_text(text, encoding="utf-8", newline="\n")
+    try:
+        write_project_file(tape.path, text)
+        problem = ""
+    except OSError as failure:
+        problem = f"{tape.name} cannot be written: {failure.strerror}"
+    if problem:
+        pytest.fail(problem, pytrace=False)
     calls = sum(entry.is_call for entry in tape.entries if entry.completed)
     masked = text.count('"masked": [')
     change = "as it was" if text == before else "changed: review it" if before is not None else "new: review it"

@@ -103,6 +103,24 @@ def test_recorded_again_without_a_change_it_is_the_same_file(project: pytest.Pyt
     assert recorded(project).read_text() == text
 
 
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_recording_is_written_through_no_link_and_keeps_its_rights(project: pytest.Pytester, exists: bool) -> None:
+    record(project)
+    recorded(project).chmod(0o640)
+    record(project)
+    assert recorded(project).stat().st_mode & 0o777 == 0o640
+    elsewhere = project.path / "elsewhere.json"
+    if exists:
+        recorded(project).rename(elsewhere).write_text("{}")
+    recorded(project).unlink(missing_ok=True)
+    recorded(project).symlink_to(elsewhere)
+    result = run(project, "--codecall-record")
+    result.assert_outcomes(failed=1)
+    assert "recorded/stock.json cannot be written: it is a link, to " in result.stdout.str()
+    assert "During handling" not in result.stdout.str()
+    assert (elsewhere.read_text() if elsewhere.exists() else None) == ("{}" if exists else None)
+
+
 def test_a_mismatch_shows_a_diff_also_when_the_script_catches_it(project: pytest.Pytester) -> None:
     record(project)
     changed = SCRIPT.replace("{ item })", "{ item, store: 2 }).catch(() => 4)")
