@@ -213,14 +213,17 @@ class ApprovalFolder:
     def _files(self, kind: str, max_age_s: float | None = None) -> Iterable[Path]:
         """The files of one kind, the oldest first; those that are too old are removed."""
         found: list[tuple[float, Path]] = []
-        for file in (self._folder / kind).glob("*.json"):
+        folder = self._folder / kind
+        for file in () if folder.is_symlink() else folder.glob("*.json"):
+            if not _ID.fullmatch(file.stem):
+                continue
             try:
                 age_s = time.time() - file.stat().st_mtime
             except OSError:
                 continue
             if max_age_s is not None and age_s > max_age_s:
                 _removed(file)
-            elif _ID.fullmatch(file.stem):
+            else:
                 found.append((-age_s, file))
         return [file for _, file in sorted(found)]
 
@@ -255,7 +258,9 @@ class ApprovalFolder:
         return True
 
     def _check_folders(self, file: Path) -> None:
-        """Refuse folders where others could put or move a file."""
+        """Refuse folders where others could put or move a file, and links to others within the folder."""
+        if file.parent.is_symlink():
+            raise PermissionError(f"{file.parent} is a link")
         for folder in (self._folder, file.parent):
             check_private_file(folder, folder.stat())
 

@@ -9,9 +9,10 @@ from cyclopts import Parameter
 
 from codecall.cli.arguments import AsJson
 from codecall.errors import CodeCallError
+from codecall.files import check_stays_inside
 
 if TYPE_CHECKING:
-    from codecall.approvals.folder import Verdict
+    from codecall.approvals.folder import ApprovalFolder, Verdict
 
 Action = Literal["list", "allow", "allow-session", "deny", "revoke"]
 
@@ -31,17 +32,12 @@ def approvals(
     A call that is allowed may be made once, or with `allow-session` as often as the session makes it with that input,
     when the client sends the same request again: calls that completed are not made again.
     """
-    from codecall.approvals.folder import ApprovalFolder, default_folder, shell_quoted
+    from codecall.approvals.folder import shell_quoted
     from codecall.approvals.request import source_names
     from codecall.cli.output import Output
 
-    if folder is not None and not (folder := folder.expanduser()).is_dir():
-        raise CodeCallError(
-            f"There is no folder {folder}",
-            code="CANNOT_READ",
-            hint="Name the server's `approvals.folder`; it is made when the first call waits.",
-        )
-    output, decisions = Output(as_json=as_json), ApprovalFolder(folder or default_folder())
+    folder = folder and folder.expanduser()
+    output, decisions = Output(as_json=as_json), _approval_folder(folder)
     if action == "list":
         pending, grants = decisions.pending(), decisions.grants()
         if as_json:
@@ -74,3 +70,26 @@ def approvals(
         output.note(f"{each}: {action}")
     if as_json:
         output.document({"done": done})
+
+
+def _approval_folder(folder: Path | None) -> ApprovalFolder:
+    """The folder that is named, or that of `codecall serve`.
+
+    Raises:
+        CodeCallError: there is none, or a link leads out of the working directory to it.
+    """
+    from codecall.approvals.folder import ApprovalFolder, default_folder
+
+    if folder is None:
+        return ApprovalFolder(default_folder())
+    if not folder.is_dir():
+        raise CodeCallError(
+            f"There is no folder {folder}",
+            code="CANNOT_READ",
+            hint="Name the server's `approvals.folder`; it is made when the first call waits.",
+        )
+    try:
+        check_stays_inside(folder)
+    except OSError as failure:
+        raise CodeCallError(f"Cannot read {folder}: {failure.strerror}", code="CANNOT_READ") from None
+    return ApprovalFolder(folder)
