@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Group, Parameter
 
+from codecall.errors import CodeCallError
+from codecall.files import check_stays_inside
+
 if TYPE_CHECKING:
     from codecall.cli.output import Output
     from codecall.gateway.config.load import Configuration
@@ -109,6 +112,11 @@ class ServerArguments:
         cache_dir = False if self.no_cache else self.cache_dir
         if cache_dir is None:
             return merged
+        if cache_dir is not False:
+            try:
+                check_stays_inside(cache_dir.expanduser())
+            except OSError as failure:
+                raise CodeCallError(f"--cache-dir {cache_dir}: {failure.strerror}", code="CANNOT_WRITE") from None
         return merged._replace(options=merged.options.model_copy(update={"cache_dir": cache_dir}))
 
     def _words(self) -> tuple[str, ...]:
@@ -169,8 +177,6 @@ def gateway_options(server_args: ServerArguments, output: Output) -> GatewayOpti
 def configured_servers(server_args: ServerArguments, output: Output) -> GatewayOptions | None:
     """The servers that `codecall run` would use. None where there are none, or where the folder names some that nobody
     has trusted: then the language alone is checked."""
-    from codecall.errors import CodeCallError
-
     try:
         options = gateway_options(server_args, output)
     except CodeCallError as failure:
@@ -200,11 +206,14 @@ def project_files(client: str) -> list[Path]:
 
 def default_config_paths() -> list[Path]:
     """The paths at which a configuration is looked for when none is named, best first."""
+    return [folder / name for folder in (Path.cwd(), user_config_folder()) for name in CONFIG_FILES]
+
+
+def user_config_folder() -> Path:
+    """The user's configuration folder: a configuration there needs no trust."""
     from platformdirs import user_config_path
 
-    return [
-        folder / name for folder in (Path.cwd(), user_config_path("codecall", appauthor=False)) for name in CONFIG_FILES
-    ]
+    return user_config_path("codecall", appauthor=False)
 
 
 def find_configuration() -> Configuration | None:
@@ -217,9 +226,8 @@ def find_configuration() -> Configuration | None:
     from codecall.cli.trust import require_trust
     from codecall.gateway.config.load import read_config
 
-    paths = default_config_paths()
-    users_folder = paths[-1].parent.resolve()
-    for path in paths:
+    users_folder = user_config_folder().resolve()
+    for path in default_config_paths():
         if path.is_file():
             configuration = read_config(path, discovered=True)
             if path.parent.resolve() != users_folder:

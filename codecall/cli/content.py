@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from codecall.files import write_private_file
+from codecall.files import check_stays_inside, write_private_file
 
 JsonObject = dict[str, Any]
 
@@ -28,6 +28,7 @@ def write_blocks(blocks: Sequence[Any], folder: Path) -> list[JsonObject]:
             continue
         file = folder / f"{number}{mimetypes.guess_extension(body['mimeType']) or '.bin'}"
         try:
+            check_stays_inside(folder)
             folder.mkdir(parents=True, exist_ok=True)
             write_private_file(file, _data(block))
         except OSError as failure:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from codecall.cli.output import escape_unprintable, format_duration, one_line
 from codecall.errors import CodeCallError
-from codecall.files import write_private_file
+from codecall.files import check_stays_inside, write_private_file
 from codecall.sandbox.lines import LineTable
 from codecall.traces.model import Trace
 from codecall.traces.page import render
@@ -119,6 +119,7 @@ def write_trace_page(trace: Trace, path: Path) -> None:
         CodeCallError: the file cannot be written.
     """
     try:
+        check_stays_inside(path.parent)
         write_private_file(path, render(trace))
     except OSError as failure:
         raise CodeCallError(f"Cannot write {path}: {failure.strerror}", code="CANNOT_WRITE") from None

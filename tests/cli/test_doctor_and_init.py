@@ -93,7 +93,7 @@ def test_init_asks_on_a_terminal(clients: CommandLine, monkeypatch: pytest.Monke
     ran = clients("init", terminal=True)
     assert ran.code == code
     assert (clients.folder / "codecall.toml").exists() is (answer == "y")
-    assert "github: npx" in ran.err
+    assert "github: GITHUB_TOKEN=… npx -y server-github" in ran.err
     assert TOKEN not in ran.out + ran.err
 
 

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from codecall.cli.arguments import AsJson
 from codecall.errors import CodeCallError
+from codecall.files import check_stays_inside
 
 if TYPE_CHECKING:
     from codecall.cli.output import Output
@@ -99,6 +100,7 @@ def _write(folder: Path, files: Mapping[str, str]) -> list[str]:
     if there := [path for path in paths if os.path.lexists(path)]:
         raise CodeCallError(f"{there[0]} exists already", code="EXISTS_ALREADY", hint="Give another --name, or --to.")
     try:
+        check_stays_inside(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in paths.items():
             with path.open("x", encoding="utf-8", newline="\n") as file:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
@@ -118,21 +120,27 @@ def _with_records(options: GatewayOptions, traces: Path | None, records: Path | 
     """The options with records of runs that go to pages in a folder, to a file, or to both, with all values.
 
     Raises:
-        CodeCallError: the folder cannot be created.
+        CodeCallError: the folder cannot be created, or the file is a link.
     """
     from codecall.audit.sinks import JsonLinesSink
     from codecall.errors import CodeCallError
-    from codecall.files import make_private_folders
+    from codecall.files import check_plain_file, check_stays_inside, make_private_folders
     from codecall.traces.records import TraceSink
 
     sinks: list[object] = []
     folder = (traces or Path()).expanduser().absolute()
     try:
         if traces is not None:
+            check_stays_inside(folder)
             make_private_folders(folder)
             sinks.append(TraceSink(folder))
         if records is not None:
             folder = records.expanduser().absolute()
+            check_stays_inside(folder.parent)
+            if os.path.lexists(folder):
+                check_plain_file(folder, status := folder.lstat())
+                if status.st_nlink > 1:  # lines are added to it, under all of its names
+                    raise OSError(errno.EMLINK, "it has other names, as a hard link")  # noqa: TRY301
             sinks.append(JsonLinesSink(folder, max_bytes=_MAX_RECORDS, backups=1))
     except OSError as failure:
         raise CodeCallError(f"Cannot write to {folder}: {failure.strerror}", code="CANNOT_WRITE") from None

@@ -152,6 +152,8 @@ class Snippet(NamedTuple):
     client: Client
     path: Path
     """The file that takes `text`."""
+    scope: Scope
+    """Whose it is."""
     text: str
     """The whole file if there is none, else the entry to put into it."""
     command: str | None
@@ -204,4 +206,5 @@ def build_snippet(
     command_line = None
     if command is not None:
         command_line = subprocess.list2cmdline(command) if on.platform == "win32" else shlex.join(command)
-    return Snippet(client, path, json.dumps(document, indent=2, ensure_ascii=False), command_line)
+    scope = next(place.scope for place in places if place.path == path)
+    return Snippet(client, path, scope, json.dumps(document, indent=2, ensure_ascii=False), command_line)

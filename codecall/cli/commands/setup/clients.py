@@ -75,7 +75,7 @@ def clients(
 
 
 def _write_all(output: Output, names: list[str], config: Path | None, *, yes: bool) -> int:
-    from codecall.cli.commands.setup.config_file import edited_file, replace_file
+    from codecall.cli.commands.setup.config_file import edited_file, replace_file, written_file
     from codecall.cli.commands.setup.init import gateway_snippets
 
     file = edited_file(config)
@@ -96,13 +96,15 @@ def _write_all(output: Output, names: list[str], config: Path | None, *, yes: bo
     declined = False
     for snippet in gateway_snippets(names, file.path, file.text):
         where = {"client": snippet.client, "path": str(snippet.path)}
+        is_users = snippet.scope == "user"
         try:
+            written_file(snippet.path, is_users=is_users)
             edit = _edit(snippet)
             if edit.is_change and not (yes or _confirm(output, snippet, file)):
                 output.note(f"{snippet.path} stays as it is")
                 declined = True
                 continue
-            backup = replace_file(snippet.path, edit.text) if edit.is_change else None
+            backup = replace_file(snippet.path, edit.text, is_users=is_users) if edit.is_change else None
         except CodeCallError as failure:
             if failure.code == "USAGE":
                 raise

@@ -71,12 +71,11 @@ def init(
     none_yet = ("there are no servers yet: `codecall add NAME -- COMMAND…` adds one",)
     template = TomlDocument(write_template(), none_yet)
     configuration = write_toml(merged.options) if merged.options.servers else template
-    if path.exists() and not (force or dry_run):
-        raise CodeCallError(
-            f"{path} exists already", code="EXISTS_ALREADY", hint="--force writes over it; --output names another file."
-        )
+    untrusted_file = _find_untrusted(clients)
+    if not dry_run:
+        _check_destination(path, untrusted_file, force=force)
     if not as_json:
-        _print_servers(output, clients, merged)
+        _print_servers(output, clients, merged, untrusted_file)
     if dry_run:
         if not as_json:
             output.text(configuration.text)
@@ -88,7 +87,7 @@ def init(
     variables = _variables(path, configuration.text)
     users = clients if from_ or not config else _select_clients((), ())
     snippets = gateway_snippets([client.client for client in users if client.client], path, configuration.text)
-    untrusted = [] if dry_run else _trust_written(path, clients)
+    untrusted = [] if dry_run else _trust_written(path, untrusted_file)
     replaced = [f"what {path} was is in {backup}"] if backup else []
     notes = [*replaced, *merged.notes, *configuration.notes, *untrusted]
     if not as_json:  # before servers are asked, which may take long and be interrupted
@@ -154,20 +153,51 @@ def _nothing_found(clients: list[ClientFiles]) -> CodeCallError:
     )
 
 
-def _trust_written(path: Path, clients: list[ClientFiles]) -> list[str]:
-    """Trust the file that was written, whose servers its user's own clients have; what to know where some come from a
-    project's file, which somebody else may have written."""
-    from codecall.cli.trust import require_trust, trust
+def _find_untrusted(clients: list[ClientFiles]) -> Path | None:
+    """A project's file among those of clients that is not trusted: somebody else may have written it."""
+    from codecall.cli.trust import require_trust
     from codecall.errors import OptionsError
     from codecall.gateway.config.load import read_config
 
-    is_found = path.name in CONFIG_FILES  # else it counts only where it is named
-    then = f"then say `codecall trust {path}`" if is_found else "before you use it"
     for file in (file for client in clients if client.client for file in project_files(client.client)):
         try:
             require_trust(file, read_config(file, discovered=True))
         except OptionsError:
-            return [f"{path} has the servers of {file}: look at them, {then}"]
+            return file
+    return None
+
+
+def _check_destination(path: Path, untrusted: Path | None, *, force: bool) -> None:
+    """Refuse to write over a file unless told, through a link, and what is untrusted to where it would count everywhere
+    without being looked at.
+
+    Raises:
+        CodeCallError: `path` is one of these.
+    """
+    from codecall.cli.commands.setup.config_file import counts_everywhere, written_file
+
+    if written_file(path).exists() and not force:
+        raise CodeCallError(
+            f"{path} exists already", code="EXISTS_ALREADY", hint="--force writes over it; --output names another file."
+        )
+    if untrusted is not None and counts_everywhere(path):
+        raise CodeCallError(
+            f"{path} counts in every folder, and would have the servers of {untrusted}, which is not trusted",
+            code="UNTRUSTED_CONFIGURATION",
+            hint=f"Look at it; then say `codecall trust {untrusted}`. --from takes the servers of other clients alone.",
+        )
+
+
+def _trust_written(path: Path, untrusted: Path | None) -> list[str]:
+    """Trust the file that was written, whose servers its user's own clients have; what to know where some come from an
+    untrusted file."""
+    from codecall.cli.trust import trust
+    from codecall.gateway.config.load import read_config
+
+    is_found = path.name in CONFIG_FILES  # else it counts only where it is named
+    then = f"then say `codecall trust {path}`" if is_found else "before you use it"
+    if untrusted is not None:
+        return [f"{path} has the servers of {untrusted}: look at them, {then}"]
     if not is_found:
         return []
     try:
@@ -237,9 +267,10 @@ def _document(
     return {**body, "text": configuration.text} if dry_run else body
 
 
-def _print_servers(output: Output, clients: list[ClientFiles], merged: MergedServers) -> None:
+def _print_servers(output: Output, clients: list[ClientFiles], merged: MergedServers, untrusted: Path | None) -> None:
+    from codecall.cli.trust import describe_started
     from codecall.gateway.config.mcp_clients import TITLES
-    from codecall.gateway.config.names import describe_server
+    from codecall.gateway.config.options import GatewayOptions
 
     if not output.err.is_terminal:
         return
@@ -248,7 +279,9 @@ def _print_servers(output: Output, clients: list[ClientFiles], merged: MergedSer
         output.note(f"{title}: {', '.join(map(str, client.files))}", "bold")
         for name, server in merged.options.servers.items():
             if merged.origins[name] == client.name:
-                output.note(f"  {name}: {describe_server(server)}", "")
+                output.note(f"  {describe_started(GatewayOptions(servers={name: server}))}", "")
+    if untrusted is not None:
+        output.note(f"{untrusted} is not trusted: somebody else may have written it", "yellow")
 
 
 def _print_notes(output: Output, notes: Sequence[str]) -> None:
