@@ -84,7 +84,7 @@ _WHOLE_CHARACTERS: Final = re.compile(
 """Matches the JSON of a text as far as it ends with a whole escape, or a whole pair of surrogate escapes."""
 
 MAX_MEMBERS: Final = 100
-"""Most members of an object that are indexed; the first ones are."""
+"""Most members of an object that are visited; those with names that are not too long are indexed."""
 
 MAX_NAME: Final = 200
 """Most characters that the name of an indexed member may have, as JSON."""
@@ -447,7 +447,9 @@ class _JsonScanner:
         """Indexes the members of the object that begins at `at`."""
         text, members = self._text, dict[str, MemberSpan]()
         at = self.pass_blanks(at + 1)
-        while text[at] == '"' and len(members) < MAX_MEMBERS:
+        for _ in range(MAX_MEMBERS):
+            if text[at] != '"':
+                break
             key_end = yield from self._string(at)
             start = self.pass_blanks(self.pass_blanks(key_end) + 1)
             member = yield from self._member(start)

@@ -111,7 +111,13 @@ def test_only_the_first_members_are_found() -> None:
     indexed = parts_of(json.dumps(members)).members
     assert indexed is not None
     # The one with the long name is not among them.
-    assert list(indexed) == [name for name in list(members)[: MAX_MEMBERS + 1] if len(name) < 100]
+    assert list(indexed) == [name for name in list(members)[:MAX_MEMBERS] if len(name) < 100]
+
+
+@pytest.mark.parametrize("name", ["k", "n" * 300])
+def test_members_that_are_not_kept_are_counted_too(name: str) -> None:
+    text = "{" + ",".join([f'"{name}": 1'] * 10_000) + "}"
+    assert len(list(index_json(text))) <= MAX_MEMBERS
 
 
 async def test_what_is_too_large_for_a_script() -> None:
