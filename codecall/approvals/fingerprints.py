@@ -32,9 +32,12 @@ _PART_CHARS: Final = 2
 _WINDOW: Final = 64 * 1024
 
 _OPENING: Final = re.compile(r"[\[{]")
-_PART: Final = re.compile(
-    r"""[\[{\]}]|"(?P<text>[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*)"?|(?P<scalar>[^\s\[\]{},:"]+)"""
-)
+_ENDED: Final = r"(?=\s*+[,:\]}])"
+"""A pattern for what follows a value or key in a container."""
+_PART: Final = re.compile(rf"""[\[{{\]}}]|(?P<scalar>[^\s\[\]{{}},:"\\]++{_ENDED})|[^\s,:]""")
+"""Matches a bracket, a scalar, or what is in no JSON but within a string."""
+_UP_TO_QUOTE: Final = re.compile(rf"""[^"\\]*+(?:\\.[^"\\]*+)*+"(?P<ended>{_ENDED})?""", re.DOTALL)
+"""Matches up to a quote that is not escaped."""
 _ESCAPE: Final = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))""")
 _ESCAPED: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
@@ -106,11 +109,32 @@ class JsonContent:
     def _search(self, text: str, layer: int = 0) -> None:
         """Follow the arrays and objects that a text has as JSON, whatever else it says.
 
-        What is no JSON is not told from it: its fingerprints are of nothing that a tool returned.
+        Where JSON begins in it is not known, and so neither which quotes begin a string: each is taken for both. What
+        is certainly no JSON is given up.
         """
-        opened: deque[_Container] = deque(maxlen=MAX_OPEN)
+        outside, inside = deque[_Container](maxlen=MAX_OPEN), deque[_Container](maxlen=MAX_OPEN)
+        # What is open if the next characters are within no string, and if they are within one.
         at = 0
-        while found := (_PART if opened else _OPENING).search(text, at):
+        while True:
+            if not outside and not inside:
+                if (opening := _OPENING.search(text, at)) is None:
+                    return
+                at = opening.start()
+            quote = _UP_TO_QUOTE.match(text, at)
+            end = len(text) if quote is None else quote.end() - 1
+            self._add_parts(outside, text, at, end)
+            if inside and (quote is None or quote["ended"] is not None):
+                self._add_string(inside[-1], text[at:end], layer)
+            else:
+                inside.clear()
+            if quote is None:
+                return
+            outside, inside = inside, outside
+            at = end + 1
+
+    def _add_parts(self, opened: deque[_Container], text: str, at: int, end: int) -> None:
+        """Add what a part of a text says to what is open where it is within no string."""
+        while found := (_PART if opened else _OPENING).search(text, at, end):
             self._count(_PART_CHARS)
             at, part = found.end(), found[0]
             if part in "[{":
@@ -124,12 +148,19 @@ class JsonContent:
                     self.containers.append(container.fingerprint)
                 if opened:
                     opened[-1].add(container.fingerprint, container.chars)
-            else:
-                scalar = found["scalar"]
-                said = _said(scalar) if scalar is not None else _without_escapes(found["text"])
+            elif found["scalar"] is not None:
+                said = _said(part)
                 opened[-1].add(hash(said), len(said))
-                if layer < MAX_LAYERS and len(said) >= BLOCK and ("[" in said or "{" in said):
-                    self._search(said, layer + 1)
+            else:
+                opened.clear()
+
+    def _add_string(self, container: _Container, string: str, layer: int) -> None:
+        """Add a string to the container that it is in."""
+        self._count(_PART_CHARS)
+        said = _without_escapes(string)
+        container.add(hash(said), len(said))
+        if layer < MAX_LAYERS and len(said) >= BLOCK and ("[" in said or "{" in said):
+            self._search(said, layer + 1)
 
 
 class _Container:

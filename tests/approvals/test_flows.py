@@ -95,6 +95,8 @@ class Servers:
         "[{deep: {er: mail.subject}}]",
         "({[mail.subject]: 1})",
         "JSON.stringify(mail)",
+        "'Items [12\"]: ' + JSON.stringify(mail.to)",
+        '`<a b="[">${JSON.stringify(mail.to, null, 1)}</a>`',
         "mail.to",
         "({people: mail.to})",
         "mail",
