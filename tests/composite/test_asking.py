@@ -276,6 +276,22 @@ async def test_a_mounted_server_is_not_known_to_ask_for_the_steps(mode: str) -> 
     assert ["Tool: mailing" in question for question in person.questions] == [True, False]
 
 
+@pytest.mark.parametrize(("named", "sent"), [("mail_send", ["send all"]), ("mail_shout", [])])
+async def test_rules_see_the_call_of_a_mounted_composite_tool_and_none_that_it_makes(
+    named: str, sent: list[str]
+) -> None:
+    step = {"id": "send", "tool": "send", "arguments": {"to": "all"}}
+    mail = office({"name": "shout", "description": "Send to all", "steps": [step]}, approvals=None)
+    main = FastMCP[Any]("main")
+    main.mount(mail.server, "mail")
+    rules: Any = [{"tools": [named], "action": "deny"}]
+    CodeCallPlugin.init(pool={"min_workers": 0}, approvals=rules).install(main)
+    async with Client(main) as client:
+        assert (await run(client, f"return callTool('{named}', {{to: 'ann'}})"))["error"]["code"] == "ACCESS_DENIED"
+        await run(client, "return callTool('mail_shout', {})")
+    assert mail.done == sent
+
+
 @ERAS
 async def test_a_script_of_a_server_that_asks_nothing_passes_on_what_a_mounted_one_asks(mode: str) -> None:
     mail, person = office(), Person("ann", ONCE)
