@@ -554,7 +554,11 @@ WRONG = [
     # The answer is a list, which has no such property
     (STOCK + "return (r.wares ?? []).length", "`r.wares`", "`r` is a list: use it as it is, or an item, `r[0]`."),
     (STOCK + "const { wares = [] } = r; return wares.length", "`wares`", "It is a list: use it as it is."),
-    (ORDERS_CALL + "return (r.data.rows ?? []).length", "`r.data.rows`", "`r.data` is a list: use it as it is, or an item, `r.data[0]`."),
+    (
+        ORDERS_CALL + "return (r.data.rows ?? []).length",
+        "`r.data.rows`",
+        "`r.data` is a list: use it as it is, or an item",
+    ),
     # What a text shows
     (ORDERS_CALL + "return r.data.map((o) => `${o.no} ${o.customer?.name}`)", "`o.customer`", ""),
     (ORDERS_CALL + "return r.data.map((o) => `${o.no} ${o.city}`)", "`o.city`", "Did you mean `o.address.city`?"),

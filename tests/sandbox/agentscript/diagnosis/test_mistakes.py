@@ -103,8 +103,11 @@ WRONG = [
     (EVENT + "const people = items[0].attendees; return people.filter((p) => p.status === 'x').length", "`p.status`"),
     (ISSUE + "return issues.filter((i) => i.labels.some((l) => l.title === 'bug')).length", "`l.title`"),
     (ISSUE + "const u = issues.map((i) => i.user); return u.filter((x) => x.title === 'a').length", "`x.title`"),
-    (TABLE + "return t.rows.map((x) => ({ region: x.region, sum: x.sum }))", "`x` is a list: use it as it is, or an item, `x[0]`."),
-    (TABLE + "return t.rows.filter((x) => x.region === 'north').length", "`x` is a list: use it as it is, or an item, `x[0]`."),
+    (
+        TABLE + "return t.rows.map((x) => ({ region: x.region, sum: x.sum }))",
+        "`x` is a list: use it as it is, or an item",
+    ),
+    (TABLE + "return t.rows.filter((x) => x.region === 'north').length", "`x` is a list: use it as it is, or an item"),
     ("const r = await callTool('orders'); return (r.orders.nodes || []).length", "The list is `r.orders.edges`."),
     # What is looked for among values of another kind
     (ISSUE + "return issues.filter((i) => i.labels.some((l) => l === 'bug')).length", "`l` is an object"),
