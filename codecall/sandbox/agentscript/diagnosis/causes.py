@@ -95,7 +95,7 @@ def missing_destructured_property(context: FailureContext, match: MessageMatch) 
             for observation in context.observations(value, path):
                 if missing := [item for item in observation.values if is_missing(item)]:
                     what = context.text(value) if not path else shorten(str(path[-1]))
-                    return answer_fields(observation, what, missing) | {"use": advise("", observation, "").text}
+                    return answer_fields(observation, what, missing) | {"use": _advice(context, "", observation, "")}
     return None
 
 
@@ -241,6 +241,13 @@ def declaration_patterns(context: FailureContext) -> Iterator[tuple[Node, Node, 
                     yield declarator.init, part, path
 
 
+def _advice(context: FailureContext, owner: str, observation: Observation, member: str) -> str:
+    """What to write instead of what an answer does not have; see `advise`."""
+    step, calls = observation.path[-1] if observation.path else None, context.calls
+    had = step in calls.reads and step not in calls.unseen.get(observation.tool, ())
+    return advise(owner, observation, member, had=had).text
+
+
 def missing_fields(context: FailureContext, node: Node, member: str, nothing: str = "undefined") -> HintFields | None:
     """The fields of a hint about an expression that an answer does not have.
 
@@ -256,7 +263,7 @@ def missing_fields(context: FailureContext, node: Node, member: str, nothing: st
             missing = [value for value in observation.values if is_missing(value)]
             fields = answer_fields(observation, context.text(node), missing) if missing else None
             if fields is not None and (source is node or fields["nothing"] == nothing):
-                return fields | {"use": advise(owner, observation, member).text}
+                return fields | {"use": _advice(context, owner, observation, member)}
     return None
 
 
@@ -438,7 +445,7 @@ def not_a_list(context: FailureContext, match: MessageMatch) -> HintFields | Non
                 use = items_advice(context.owner_text(source), what, values)
             else:
                 owner = context.owner_text(source.object) if source.type == "MemberExpression" else ""
-                kind, use = ("null" if values[0] is None else "undefined"), advise(owner, observation, "map").text
+                kind, use = ("null" if values[0] is None else "undefined"), _advice(context, owner, observation, "map")
             return answer_fields(observation, what) | {"kind": kind, "use": use}
     return None
 

@@ -24,6 +24,12 @@ NOTHING_FOUND: Final = " Nothing was found:"
 _COUNTS: Final = frozenset({"total", "count", "size", "total_count", "totalCount"})
 """Members by which scripts ask how many items there are."""
 
+_ERRORS: Final = ("error", "errors")
+"""Members in which an answer says what has gone wrong."""
+
+_SUCCEEDED: Final = frozenset({"ok", "success", "succeeded", "successful", "isSuccess", "is_success"})
+"""Members in which it says whether it has."""
+
 _CERTAIN: Final = (" Did you mean", " The list is", " It is a list", " The content stays", " With `throwOnError")
 """How advice begins that leaves no doubt that a property was meant to have a value."""
 
@@ -76,13 +82,14 @@ def json_in(answer: object) -> object:
     return UNDEFINED
 
 
-def advise(owner: str, observation: Observation, member: str) -> Advice:
+def advise(owner: str, observation: Observation, member: str, *, had: bool = False) -> Advice:
     """What the script may have meant instead of a missing value.
 
     Args:
         owner: What the value is read from, with the dot, as a hint shows it; empty where it is destructured.
         observation: The value, and what it was read from.
         member: What is read from the value in turn: one of a list says that a list is meant.
+        had: Whether another answer of the tool had a property of that name.
     """
     step = observation.path[-1] if observation.path else None
     if step is Step.FOUND:
@@ -99,7 +106,8 @@ def advise(owner: str, observation: Observation, member: str) -> Advice:
         or _length_advice(owner, step, observation.parents)
         or _primitive_advice(owner, observation.parents)
         or _name_advice(owner, step, parents)
-        or _unwrapped_advice(step, observation, member)
+        or _failure_advice(owner, observation, parents)
+        or _unwrapped_advice(step, observation, member, had=had)
         or _list_value_advice(owner, observation.parents, member)
         or _list_advice(owner, step, member, observation, parents)
     )
@@ -152,7 +160,20 @@ def _name_advice(owner: str, step: str, parents: Sequence[Mapping[str, object]])
     return Advice(f" Did you mean `{meant}`?", holder, deeper=True) if meant else None
 
 
-def _unwrapped_advice(step: str, observation: Observation, member: str) -> Advice | None:
+def _failure_advice(owner: str, observation: Observation, parents: Sequence[Mapping[str, object]]) -> Advice | None:
+    """The advice for an answer that says that the tool has failed."""
+    if not observation.of_answer:
+        return None
+    for parent in parents:
+        error = next((key for key in _ERRORS if parent.get(key) and isinstance(parent[key], (str, dict, list))), None)
+        if error is not None:
+            return Advice(f" The answer reports a failure: look at `{owner}{error}`.", error)
+        if any(parent.get(key) is False for key in _SUCCEEDED):
+            return Advice(" The answer reports a failure: look at the whole of it.")
+    return None
+
+
+def _unwrapped_advice(step: str, observation: Observation, member: str, *, had: bool) -> Advice | None:
     """The advice to use the answer itself."""
     is_object = any(isinstance(parent, dict) for parent in observation.parents)
     # Of an object a list is not had by leaving something out; only `content[0]` is another client's wrapper as a whole.
@@ -160,6 +181,8 @@ def _unwrapped_advice(step: str, observation: Observation, member: str) -> Advic
     is_wrapper = step in (WRAPPERS if is_object else LIST_WRAPPERS)
     if not is_wrapper or not observation.of_answer or lists:
         return None
+    if had:
+        return _null_advice(observation, member)
     return Advice(f" The value is not wrapped: leave `.{step}` out.", owner=True)
 
 

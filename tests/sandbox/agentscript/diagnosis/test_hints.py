@@ -465,6 +465,25 @@ VALUES = [
         "const r = await callTool('echo', { v: [{ on: null }] }); return r.v.on.x",
         "It is a list: write `r.v[0].on`.",
     ),
+    (
+        "const get = (v) => callTool('echo', v); const { data } = await get({ success: false, error: 'x' }); data.name",
+        "`data` is undefined: echo returned {success: boolean, error: string}. The answer reports a failure: look at "
+        "`error`.",
+    ),
+    (
+        "const r = await callTool('echo', { success: false, errors: [{ code: 1 }] }); return r.result.name",
+        "The answer reports a failure: look at `r.errors`.",
+    ),
+    (
+        "const r = await callTool('echo', { ok: false, id: 1 }); return r.data.name",
+        "The answer reports a failure: look at the whole of it.",
+    ),
+    ("const r = await callTool('echo', { id: 1, errors: 3 }); return r.data.id", "leave `.data` out."),
+    (
+        "const a = []; for (const v of [{ value: {} }, { id: 1 }]) { const r = await callTool('echo', v); "
+        "a.push(r.value.x) }",
+        f"`r.value` is undefined: echo returned {{id: number}}. {TEST_IT}",
+    ),
     ("return new Date('2026-01-01').diff(new Date(), 'days')", "`new Date('2026-01-01').diff` is no function"),
     ("const r = await callTool('users'); return Object.keys(r.items)", "`r.items` is undefined: users returned"),
     (
