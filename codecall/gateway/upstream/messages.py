@@ -26,6 +26,9 @@ from pydantic_core import from_json
 
 from codecall.jsonio.check import replace_lone_surrogates
 
+MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
+"""Bytes one message of a server may have."""
+
 MAX_MESSAGE_VALUES: Final = 200_000
 """Values and names one message may have, counted by its commas, colons and opening brackets."""
 

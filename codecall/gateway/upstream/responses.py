@@ -1,17 +1,35 @@
-"""Responses of servers over HTTP, before anything reads them: bounded, uncompressed, and quick to decode."""
+"""Responses of servers over HTTP, before anything reads them: bounded, uncompressed, and quick to decode; of a stream
+of events, those that may be messages."""
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from http.cookiejar import DefaultCookiePolicy
-from typing import Final, TypeVar, cast
+from typing import Final, NamedTuple, TypeVar, cast
 
 import anyio.to_thread
 import httpx2
+from mcp_types import JSONRPCError, JSONRPCResponse, RequestId
 
 from codecall.concurrency import release_frames
-from codecall.gateway.upstream.messages import IN_THREAD_BYTES, TooLargeError
+from codecall.gateway.upstream.messages import (
+    IN_THREAD_BYTES,
+    MAX_MESSAGE_BYTES,
+    VALUES_PER_S,
+    Throttle,
+    TooLargeError,
+    find_excess,
+    find_response_id,
+    message_cost,
+    parse_message,
+    unreadable_response,
+)
+from codecall.jsonio.check import replace_lone_surrogates
+
+logger = logging.getLogger("codecall")
 
 T = TypeVar("T")
 
@@ -36,6 +54,23 @@ _QUICK_CHARSETS: Final = {
 }
 """What a server may call the encodings, beside UTF-8, that it may name; Python has some that take a time that grows by
 the square of the text."""
+
+_EVENT_END: Final = re.compile(rb"(?:\n\r?\n|\r\r)[\r\n]*")
+"""The end of an event."""
+_SHORT_RETRY: Final = re.compile(rb"retry:(?! ?[1-9]\d{3,8}$)")
+"""When to connect again, in less than a second: a server could have it done without a pause."""
+
+_MAX_EVENT_LINES: Final = 20_000
+"""Lines of an event, each of which takes time to read, whatever is in it."""
+
+_QUICK_VALUES: Final = 1_000
+"""Values of what is no message up to which the SDK may find that out."""
+
+_IDLE_EVENTS_PER_S: Final = 100
+"""Events without a message that are read of one stream in a second."""
+
+_MAX_IDLE_S: Final = 10
+"""Seconds with that many events, and no message between them, after which a stream is closed."""
 
 
 async def in_thread_if_large(work: Callable[[bytes], T], data: bytes) -> T:
@@ -109,6 +144,58 @@ class BoundedBody(ResponseBody):
         yield await in_thread_if_large(self._check, whole)
 
 
+class EventStream(ResponseBody):
+    """A stream of events, each of which is passed on once it is complete.
+
+    Args:
+        response: with the stream.
+        awaits: whether the answer to a request is waited for. What nobody waits for must not cost much.
+    """
+
+    def __init__(self, response: httpx2.Response, awaits: Callable[[RequestId | None], bool]) -> None:
+        super().__init__(response)
+        self._host = response.url.host
+        self._awaits = awaits
+        self._costs, self._idle = Throttle(VALUES_PER_S), Throttle(_IDLE_EVENTS_PER_S)
+        self._idle_s = 0
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        if self._encoded:
+            yield _error_event(b"", COMPRESSED)
+            return
+        waiting = bytearray()
+        async for chunk in self._inner:
+            searched = max(0, len(waiting) - 3)
+            waiting += chunk
+            # Only here, a chunk at a time: a pattern takes long for a large event, and holds the interpreter.
+            ends = [blank.span() for blank in _EVENT_END.finditer(waiting, searched)]
+            if len(waiting) - (ends[-1][1] if ends else 0) > MAX_MESSAGE_BYTES:
+                # The reader of the events refuses it.
+                ends.append((len(waiting), len(waiting)))
+            if ends:
+                block = bytes(waiting)
+                del waiting[: ends[-1][1]]
+                for event in await in_thread_if_large(partial(_checked_events, ends=ends), block):
+                    await self._wait(event)
+                    yield event.text
+
+    async def _wait(self, event: _Event) -> None:
+        """Let as much time pass as the event may take.
+
+        Raises:
+            httpx2.StreamError: there have been too many without a message.
+        """
+        if not self._awaits(event.answers):
+            await self._costs.wait(event.cost)
+        if event.has_message:
+            self._idle_s = 0
+        elif await self._idle.wait():
+            self._idle_s += 1
+        if self._idle_s >= _MAX_IDLE_S:
+            logger.warning("A stream of %s was closed: it sent events without messages", self._host)
+            raise httpx2.StreamError("The server's stream was closed: it sent events without messages")
+
+
 class ErrorBody(ResponseBody):
     """The beginning of a body that says what went wrong, with a mark where more follows.
 
@@ -145,3 +232,100 @@ class UnreadBody(ResponseBody):
 def unread(reason: str) -> httpx2.StreamError:
     """The error for an answer that is not passed on."""
     return httpx2.StreamError(f"The server's answer was not read: {reason}")
+
+
+class _Event(NamedTuple):
+    text: bytes
+    """What is passed on; empty: nothing."""
+    cost: int
+    has_message: bool = True
+    answers: RequestId | None = None
+    """The request that it answers."""
+
+
+def checked_body(body: bytes) -> bytes:
+    """The repaired body.
+
+    Raises:
+        httpx2.StreamError: it has too many values, or as many as make it costly to find that it is no message.
+    """
+    reason = "" if (excess := find_excess(body)) is None else f"it has more than {excess}"
+    if not reason and message_cost(body) > _QUICK_VALUES and body.lstrip().startswith((b"{", b"[")):
+        try:
+            message = parse_message(body)
+        except TooLargeError as limit:
+            reason = f"it has more than {limit}"
+        else:
+            if message is None:
+                reason = "it is no valid message"
+            elif isinstance(message, JSONRPCError):
+                return message.model_dump_json(exclude_unset=True).encode()
+    if reason:
+        raise unread(reason)
+    return replace_lone_surrogates(body)
+
+
+def _checked_events(block: bytes, ends: Sequence[tuple[int, int]]) -> list[_Event]:
+    """The events of a block, repaired, with an error in place of each that has too many values or lines.
+
+    Args:
+        block: of a stream.
+        ends: where the lines of each event end, and the blank ones behind them.
+    """
+    starts = [0, *(end for _, end in ends)]
+    return [_checked_event(block[start:end]) for start, (end, _) in zip(starts, ends, strict=False)]
+
+
+def _checked_event(event: bytes) -> _Event:
+    """One event; its last line need not end."""
+    if len(event) > MAX_MESSAGE_BYTES:
+        return _Event(event, message_cost(event))
+    lines_read = event.count(b"\n") + event.count(b"\r")
+    cost = message_cost(event) + lines_read
+    reason = "" if (excess := find_excess(event)) is None else f"it has more than {excess}"
+    if lines_read > _MAX_EVENT_LINES:
+        reason = "it has too many lines"
+    if reason:
+        return _Event(_error_event(event, reason), cost, answers=find_response_id(event))
+    # Lines as the reader finds them, for whom an empty one would end the event.
+    lines = [
+        b"retry: 1000" if _SHORT_RETRY.match(line) is not None else line
+        for line in replace_lone_surrogates(event).splitlines()
+        if line
+    ]
+    passed_on = b"\n".join((*lines, b"", b""))
+    kind, data = _fields(lines)
+    if kind != b"message" or not data:
+        return _Event(passed_on, cost, has_message=False)
+    try:
+        message = parse_message(data)
+    except TooLargeError as limit:
+        return _Event(_error_event(event, f"it has more than {limit}"), cost)
+    if isinstance(message, JSONRPCError):  # the server's own, or in place of what could not be read
+        passed_on = _message_event(message)
+    if not isinstance(message, JSONRPCError | JSONRPCResponse):
+        return _Event(b"" if message is None else passed_on, cost, has_message=message is not None)
+    return _Event(passed_on, cost, answers=message.id)
+
+
+def _fields(lines: Sequence[bytes]) -> tuple[bytes, bytes]:
+    """The kind of an event and its data."""
+    kind, data = b"", list[bytes]()
+    for line in lines:
+        name, _, value = line.partition(b":")
+        if name == b"event":
+            kind = value.removeprefix(b" ")
+        elif name == b"data":
+            data.append(value.removeprefix(b" "))
+    return kind or b"message", b"\n".join(data)
+
+
+def _error_event(event: bytes, reason: str) -> bytes:
+    """The event in place of one that was not read. Where it has no id, the SDK knows which request the stream
+    answers."""
+    response_id = find_response_id(event)
+    return _message_event(unreadable_response(0 if response_id is None else response_id, reason))
+
+
+def _message_event(message: JSONRPCError) -> bytes:
+    return b"event: message\ndata: " + message.model_dump_json(exclude_unset=True).encode() + b"\n\n"

@@ -24,6 +24,7 @@ from codecall.concurrency import abandon
 from codecall.gateway.upstream.errors import describe_exit
 from codecall.gateway.upstream.messages import (
     MAX_LINES_PER_S,
+    MAX_MESSAGE_BYTES,
     VALUES_PER_S,
     Throttle,
     TooLargeError,
@@ -33,9 +34,6 @@ from codecall.gateway.upstream.messages import (
 from codecall.gateway.upstream.process import ServerProcess
 from codecall.gateway.upstream.responses import in_thread_if_large
 from codecall.gateway.upstream.session import RelayingSession
-
-MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
-"""Bytes one message of a server may have; a server that sends a larger one is ended."""
 
 _CHUNK: Final = 256 * 1024
 _MALFORMED_PER_S: Final = 1000

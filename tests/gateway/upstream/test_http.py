@@ -15,7 +15,6 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import fastmcp
-import httpx2
 import pytest
 from fastmcp import Client, Context, FastMCP
 from fastmcp.client.elicitation import ElicitResult
@@ -33,7 +32,7 @@ from starlette.routing import Route
 from codecall.errors import ServerUnavailableError
 from codecall.gateway.config.options import HttpServer
 from codecall.gateway.upstream import http as web
-from codecall.gateway.upstream import messages
+from codecall.gateway.upstream import messages, responses
 from codecall.gateway.upstream import server as backends
 from codecall.gateway.upstream.addresses import PrivateAddressError
 from codecall.gateway.upstream.http import HttpTransport
@@ -255,8 +254,8 @@ class TenTimesAsFast:
 async def test_a_stream_of_events_without_messages_is_closed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, event: bytes, method: str
 ) -> None:
-    monkeypatch.setattr(web, "_IDLE_EVENTS_PER_S", 10)
-    monkeypatch.setattr(web, "_MAX_IDLE_S", 1)
+    monkeypatch.setattr(responses, "_IDLE_EVENTS_PER_S", 10)
+    monkeypatch.setattr(responses, "_MAX_IDLE_S", 1)
     monkeypatch.setattr(messages, "anyio", TenTimesAsFast)
     closed = asyncio.Event()
 
@@ -295,69 +294,6 @@ async def test_a_stream_of_events_without_messages_is_closed(
         assert await call(backend, "quick") == "x"
     assert "Error parsing" not in caplog.text
     assert "127.0.0.1 was closed: it sent events without messages" in caplog.text
-
-
-def test_a_server_cannot_have_streams_opened_again_at_once() -> None:
-    for retry in (b"0", b"-1", b"00999", b"1e3", b"9" * 5_000, b""):
-        assert passed_on(b"id: 1\nretry: " + retry + b"\n\n") == [b"id: 1\nretry: 1000\n\n"]
-    assert passed_on(b"retry: 1500\n\n") == [b"retry: 1500\n\n"]
-
-
-PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
-
-
-def checked_events(block: bytes) -> list[web._Event]:
-    return web._checked_events(block, [blank.span() for blank in web._EVENT_END.finditer(block)])
-
-
-def passed_on(block: bytes) -> list[bytes]:
-    return [event.text for event in checked_events(block)]
-
-
-@pytest.mark.parametrize(
-    ("event", "passed"),
-    [
-        (b"data: " + PING, b"data: " + PING),
-        (b"event: message\r\ndata:" + PING + b"\r\nid: 5", b"event: message\ndata:" + PING + b"\nid: 5"),
-        (b"data: " + PING[:16] + b"\ndata:" + PING[16:], b"data: " + PING[:16] + b"\ndata:" + PING[16:]),
-        (b'data: {"x":1}', b""),
-        (b"data: [" + PING + b"]", b""),
-        (b'data: {"jsonrpc":"2.0","method":5}', b""),
-        # A blank line for whoever takes every carriage return for an end.
-        (b"data: " + PING + b"\n\rdata: 1", b""),
-        (b"event: endpoint\ndata: /messages", b"event: endpoint\ndata: /messages"),
-    ],
-)
-def test_messages_are_passed_on_and_what_is_none_is_left_out(event: bytes, passed: bytes) -> None:
-    assert passed_on(event + b"\n\n") == [passed and passed + b"\n\n"]
-
-
-@pytest.mark.parametrize("size", [1, 7, 50, 1000])
-async def test_it_does_not_matter_where_a_stream_is_cut(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
-    monkeypatch.setattr(web, "MAX_MESSAGE_BYTES", 100)
-    ends = (b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\n\n")
-    block = b"".join(b"id: %d\ndata: %b%b" % (number, PING, end) for number, end in enumerate(ends * 3))
-
-    async def chunks() -> AsyncIterator[bytes]:
-        for start in range(0, len(block), size):
-            yield block[start : start + size]
-
-    response = httpx2.Response(200, content=chunks(), request=httpx2.Request("GET", "http://far"))
-    passed = b"".join([part async for part in web._EventStream(response, lambda _: False)])
-    assert passed == b"".join(b"id: %d\ndata: %b\n\n" % (number, PING) for number in range(12))
-
-
-def test_lines_of_events_cost_what_it_takes_to_read_them() -> None:
-    (event,) = checked_events(b"x\n" * 19_000 + b"data: {}\n\n")
-    assert (event.has_message, event.cost > 19_000) == (False, True)
-
-
-def test_a_request_or_notification_of_many_values_is_not_read() -> None:
-    many = b",".join([b"[]"] * 30_000)
-    (event,) = checked_events(b'data: {"jsonrpc":"2.0","method":"x","params":{"a":[' + many + b"]}}\n\n")
-    assert b"more than 50,000 values that is no answer" in event.text
-    (event,) = checked_events(b'data: {"jsonrpc":"2.0","id":7,"result":{"a":[' + many + b"]}}\n\n")
-    assert (event.answers, event.text.count(b"[]")) == (7, 30_000)
 
 
 @pytest.mark.parametrize("media_type", ["application/json", "text/event-stream; charset=utf-7"])

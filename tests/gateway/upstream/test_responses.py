@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
+from codecall.gateway.upstream import responses
 from codecall.gateway.upstream.messages import IN_THREAD_BYTES, TooLargeError
-from codecall.gateway.upstream.responses import BoundedBody, in_thread_if_large, unread
+from codecall.gateway.upstream.responses import BoundedBody, EventStream, in_thread_if_large, unread
 from tests.gateway.backends import wait_until
 
 SIZE = 200_000
@@ -65,3 +66,66 @@ async def test_what_was_refused_in_a_thread_is_let_go(refusal: Exception) -> Non
         await wait_until(lambda: kept() is None)
     finally:
         gc.enable()
+
+
+def test_a_server_cannot_have_streams_opened_again_at_once() -> None:
+    for retry in (b"0", b"-1", b"00999", b"1e3", b"9" * 5_000, b""):
+        assert passed_on(b"id: 1\nretry: " + retry + b"\n\n") == [b"id: 1\nretry: 1000\n\n"]
+    assert passed_on(b"retry: 1500\n\n") == [b"retry: 1500\n\n"]
+
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
+
+
+def checked_events(block: bytes) -> list[responses._Event]:
+    return responses._checked_events(block, [blank.span() for blank in responses._EVENT_END.finditer(block)])
+
+
+def passed_on(block: bytes) -> list[bytes]:
+    return [event.text for event in checked_events(block)]
+
+
+@pytest.mark.parametrize(
+    ("event", "passed"),
+    [
+        (b"data: " + PING, b"data: " + PING),
+        (b"event: message\r\ndata:" + PING + b"\r\nid: 5", b"event: message\ndata:" + PING + b"\nid: 5"),
+        (b"data: " + PING[:16] + b"\ndata:" + PING[16:], b"data: " + PING[:16] + b"\ndata:" + PING[16:]),
+        (b'data: {"x":1}', b""),
+        (b"data: [" + PING + b"]", b""),
+        (b'data: {"jsonrpc":"2.0","method":5}', b""),
+        # A blank line for whoever takes every carriage return for an end.
+        (b"data: " + PING + b"\n\rdata: 1", b""),
+        (b"event: endpoint\ndata: /messages", b"event: endpoint\ndata: /messages"),
+    ],
+)
+def test_messages_are_passed_on_and_what_is_none_is_left_out(event: bytes, passed: bytes) -> None:
+    assert passed_on(event + b"\n\n") == [passed and passed + b"\n\n"]
+
+
+@pytest.mark.parametrize("size", [1, 7, 50, 1000])
+async def test_it_does_not_matter_where_a_stream_is_cut(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(responses, "MAX_MESSAGE_BYTES", 100)
+    ends = (b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\n\n")
+    block = b"".join(b"id: %d\ndata: %b%b" % (number, PING, end) for number, end in enumerate(ends * 3))
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(block), size):
+            yield block[start : start + size]
+
+    response = httpx2.Response(200, content=chunks(), request=httpx2.Request("GET", "http://far"))
+    passed = b"".join([part async for part in EventStream(response, lambda _: False)])
+    assert passed == b"".join(b"id: %d\ndata: %b\n\n" % (number, PING) for number in range(12))
+
+
+def test_lines_of_events_cost_what_it_takes_to_read_them() -> None:
+    (event,) = checked_events(b"x\n" * 19_000 + b"data: {}\n\n")
+    assert (event.has_message, event.cost > 19_000) == (False, True)
+
+
+def test_a_request_or_notification_of_many_values_is_not_read() -> None:
+    many = b",".join([b"[]"] * 30_000)
+    (event,) = checked_events(b'data: {"jsonrpc":"2.0","method":"x","params":{"a":[' + many + b"]}}\n\n")
+    assert b"more than 50,000 values that is no answer" in event.text
+    (event,) = checked_events(b'data: {"jsonrpc":"2.0","id":7,"result":{"a":[' + many + b"]}}\n\n")
+    assert (event.answers, event.text.count(b"[]")) == (7, 30_000)
