@@ -46,6 +46,8 @@ _SESSION_LOST: Final = {
 _REFUSED_MESSAGE: Final = (INTERNAL_ERROR, "Server returned an error response")
 """Code and message of the error that the SDK raises for a response with an HTTP status that MCP does not use."""
 
+_MAX_OTHER_BYTES: Final = 1024 * 1024
+"""Bytes of an answer in which there is no result: of a sign-in, a redirect, an error."""
 
 _NO_MCP: Final = f"answered its first request with error {METHOD_NOT_FOUND}"
 
@@ -179,6 +181,13 @@ class HttpTransport(ClientTransport):
             return create_oauth(self._url, self._auth_hosts)
         return self._basic if self._auth is None else BearerAuth(self._auth)
 
+    def _may_hold_messages(self, response: httpx2.Response) -> bool:
+        """Whether the SDK looks for messages in it, and so reads a stream one event at a time. All others it reads as a
+        whole, if at all: those of a sign-in, redirects, what answers a `DELETE`, and the `POST` to an SSE server."""
+        request = response.request
+        accepted = "text/event-stream" in request.headers.get("accept", "")
+        return response.is_success and accepted and request.method in (("GET",) if self._sse else ("GET", "POST"))
+
     def _client(
         self,
         headers: dict[str, str] | None = None,
@@ -192,7 +201,12 @@ class HttpTransport(ClientTransport):
 
             # Whatever encoding the server names: what is checked here is UTF-8, as it has to be.
             take_charset(response)
-            if media_type(response) == "text/event-stream":
+            is_stream = media_type(response) == "text/event-stream"
+            if not self._may_hold_messages(response):
+                if is_stream:  # the SDK would look for events in some that are no success
+                    del response.headers["content-type"]
+                response.stream = BoundedBody(response, _MAX_OTHER_BYTES, checked_body)
+            elif is_stream:
                 response.stream = EventStream(response, self._awaits)
             else:
                 response.stream = BoundedBody(response, MAX_MESSAGE_BYTES, checked_body)

@@ -224,6 +224,97 @@ async def test_a_connection_that_drops_is_made_again(modern: bool) -> None:
             await wire.cut()
 
 
+@pytest.mark.parametrize("place", ["metadata", "401", "redirect", "sse", "delete"])
+async def test_what_is_read_as_a_whole_is_bounded_whatever_it_is_called(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, place: str
+) -> None:
+    monkeypatch.setattr(fastmcp.settings, "home", tmp_path)
+    most, sent = 64 * 2**20, 0
+    closed = asyncio.Event()
+    answers: asyncio.Queue[str] = asyncio.Queue()
+
+    async def endless(request_id: int) -> AsyncIterator[bytes]:
+        nonlocal sent
+        result = {"content": [{"type": "text", "text": "x" * 200_000}]}
+        event = f"data: {json.dumps({'jsonrpc': '2.0', 'id': request_id, 'result': result})}\n\n".encode()
+        try:
+            while sent < most:
+                yield event
+                sent += len(event)
+                await asyncio.sleep(0)
+        finally:
+            closed.set()
+
+    def stream(request_id: int = 1, status: int = 200, **headers: str) -> Response:
+        return StreamingResponse(endless(request_id), status, headers, "text/event-stream")
+
+    async def events() -> AsyncIterator[str]:
+        yield "event: endpoint\ndata: /sse\n\n"
+        while True:
+            yield f"data: {await answers.get()}\n\n"
+
+    async def answer(request: Request) -> Response:
+        if request.method == "DELETE":
+            return stream()
+        if "well-known" in request.url.path:
+            return stream()
+        if request.method == "GET":
+            return StreamingResponse(events(), media_type="text/event-stream") if place == "sse" else Response(b"", 405)
+        asked = await request.json()
+        if place in ("metadata", "401"):
+            return stream(asked["id"], 401) if place == "401" else Response(status_code=401)
+        if "id" not in asked:
+            return Response(status_code=202)
+        result: object = {"content": [{"type": "text", "text": "x"}]}
+        if asked["method"] == "initialize":
+            result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": _ABOUT}
+        elif place == "redirect":
+            return stream(asked["id"], 307, location="/elsewhere")
+        elif place == "sse":
+            return stream(asked["id"])
+        message = {"jsonrpc": "2.0", "id": asked["id"], "result": result}
+        if place == "sse":
+            answers.put_nowait(json.dumps(message))
+            return Response(status_code=202)
+        return JSONResponse(message, headers={"mcp-session-id": "1"})
+
+    app = Starlette(routes=[Route("/{path:path}", answer, methods=["GET", "POST", "DELETE"])])
+    async with serve_over_http(app) as url, asyncio.timeout(30):
+        options: dict[str, Any] = {"auth": "oauth"} if place in ("metadata", "401") else {}
+        async with Backend(
+            "far", HttpServer(url=url.replace("/mcp", "/sse") if place == "sse" else url, **options)
+        ) as far:
+            far._modern = False
+            called = asyncio.create_task(call(far, "x"))
+            await (called if place == "delete" else closed.wait())
+        await closed.wait()
+        (outcome,) = await asyncio.gather(called, return_exceptions=True)
+    assert outcome == "x" if place == "delete" else isinstance(outcome, ServerUnavailableError)
+    assert sent < most / 2  # of which the most is in the buffers of the connection
+
+
+@pytest.mark.parametrize("status", [201, 300])
+async def test_events_are_read_where_the_request_had_success(status: int) -> None:
+    async def answer(request: Request) -> Response:
+        asked = await request.json()
+        result: object = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": _ABOUT}
+        message = {"jsonrpc": "2.0", "id": asked.get("id"), "result": result}
+        if asked["method"] != "tools/call":
+            return JSONResponse(message)
+        message["result"] = {"content": [{"type": "text", "text": "x"}]}
+        # What is no message is left out of a stream; elsewhere the SDK would fail at it.
+        return Response(f"data: {{}}\n\ndata: {json.dumps(message)}\n\n", status, media_type="text/event-stream")
+
+    app = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
+    async with serve_over_http(app) as url, Backend("far", HttpServer(url=url)) as backend:
+        backend._modern = False
+        if status < 300:
+            assert await call(backend, "x") == "x"
+        else:
+            with pytest.raises(MCPError, match="Unexpected content type"):
+                await call(backend, "x")
+
+
 class TenTimesAsFast:
     """The clock of a `Throttle`, for those who do not want to wait for its seconds."""
 
