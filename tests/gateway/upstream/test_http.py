@@ -6,9 +6,11 @@ import asyncio
 import gzip
 import json
 import logging
+import re
 import socket
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -416,7 +418,42 @@ async def test_json_that_is_no_message_holds_nobody_up(media_type: str) -> None:
             else:
                 assert await call(backend, "x", bad=True) == "+AG8-"
 
-        await assert_turns_below(20, read)
+        await assert_turns_below(5, read)
+
+
+@pytest.mark.parametrize("media_type", ["application/json", "text/event-stream"])
+async def test_an_answer_in_chunks_of_one_byte_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch, media_type: str
+) -> None:
+    monkeypatch.setattr(responses, "_SMALL_CHUNKS_PER_S", 10**9)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).lower()
+                length = re.search(rb"content-length: (\d+)", head)
+                asked = json.loads(await reader.readexactly(int(length[1]) if length else 0))
+                result: object = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": _ABOUT}
+                if calls := asked["method"] == "tools/call":
+                    result = {"content": [{"type": "text", "text": "x" * 20_000}]}
+                body = json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), "result": result})
+                if calls and "event" in media_type:
+                    body = f"data: {body}\n\n"
+                chunks = "".join(f"1\r\n{byte}\r\n" for byte in body)
+                kind = media_type if calls else "application/json"
+                head_sent = f"HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntransfer-encoding: chunked\r\n\r\n"
+                writer.write(f"{head_sent}{chunks}0\r\n\r\n".encode())
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listener:
+        url = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}/mcp"
+        async with Backend("far", HttpServer(url=url)) as backend:
+            backend._modern = False
+
+            async def read() -> None:
+                assert await call(backend, "x") == "x" * 20_000
+
+            await assert_turns_below(5, read)
 
 
 async def test_an_answer_that_is_no_mcp_is_told_without_the_url() -> None:

@@ -11,9 +11,10 @@ import httpx2
 import pytest
 
 from codecall.gateway.upstream import responses
-from codecall.gateway.upstream.messages import IN_THREAD_BYTES, TooLargeError
-from codecall.gateway.upstream.responses import BoundedBody, EventStream, in_thread_if_large, unread
+from codecall.gateway.upstream.messages import IN_THREAD_BYTES, Throttle, TooLargeError
+from codecall.gateway.upstream.responses import BoundedBody, ErrorBody, EventStream, in_thread_if_large, unread
 from tests.gateway.backends import wait_until
+from tests.loop_turns import count_loop_turns
 
 SIZE = 200_000
 
@@ -26,13 +27,20 @@ class Pieces(httpx2.AsyncByteStream):
             yield number.to_bytes(2, "big", signed=False) if number < 2**16 else bytes(2)
 
 
-@pytest.mark.parametrize("limit", [SIZE, SIZE - 2])
-async def test_a_body_in_small_pieces_takes_no_more_memory_than_in_large_ones(limit: int) -> None:
+@pytest.mark.parametrize(
+    ("limit", "refusal"), [(SIZE * 32, ""), (SIZE * 32 - 1, "in too many small chunks"), (SIZE - 2, "has more than")]
+)
+async def test_a_body_in_small_pieces_takes_no_more_memory_than_in_large_ones(
+    monkeypatch: pytest.MonkeyPatch, limit: int, refusal: str
+) -> None:
+    monkeypatch.setattr(responses, "_SMALL_CHUNKS_PER_S", 10**9)
+    if limit < SIZE:
+        monkeypatch.setattr(responses, "_BYTES_PER_CHUNK", 1)
     body = BoundedBody(httpx2.Response(200, stream=Pieces()), limit, bytes)
     tracemalloc.start()
     try:
-        if limit < SIZE:
-            with pytest.raises(httpx2.StreamError, match="it has more than"):
+        if refusal:
+            with pytest.raises(httpx2.StreamError, match=refusal):
                 [piece async for piece in body]
         else:
             assert [len(piece) async for piece in body] == [SIZE]
@@ -40,6 +48,42 @@ async def test_a_body_in_small_pieces_takes_no_more_memory_than_in_large_ones(li
     finally:
         tracemalloc.stop()
     assert peak < 4 * SIZE
+
+
+class Chunks(httpx2.AsyncByteStream):
+    """What is in the transport's buffer, in chunks of one size: it comes without a turn of the event loop."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for _ in range(1_000):
+            yield b" " * self._size
+
+
+@pytest.mark.parametrize(("size", "small"), [(1, 1_000), (1_024, 0)])
+@pytest.mark.parametrize("kind", ["whole", "events", "error"])
+async def test_others_have_turns_while_many_chunks_are_read(
+    monkeypatch: pytest.MonkeyPatch, size: int, small: int, kind: str
+) -> None:
+    counted: list[int] = []
+    wait = Throttle.wait
+
+    async def counting(throttle: Throttle, amount: int = 1) -> bool:
+        counted.append(amount)
+        return await wait(throttle, amount)
+
+    monkeypatch.setattr(Throttle, "wait", counting)
+    response = httpx2.Response(200, stream=Chunks(size), request=httpx2.Request("GET", "http://far"))
+    body = {
+        "whole": lambda: BoundedBody(response, 2**20, bytes),
+        "events": lambda: EventStream(response, lambda _: False),
+        "error": lambda: ErrorBody(response, 2**20),
+    }[kind]()
+    with count_loop_turns() as turns:
+        [part async for part in body]
+    assert turns.count >= 8
+    assert (len(counted), sum(counted)) == (1_000, small)  # of which so many are let through in a second
 
 
 class Check:
