@@ -39,6 +39,9 @@ T = TypeVar("T")
 MAX_PENDING_LOGS: Final = 256
 """Log messages of one call that wait to be passed on; more are dropped, and counted in the gateway's own log."""
 
+MAX_PENDING_CHARS: Final = 4 * 1024 * 1024
+"""Characters of what waits with them; of progress beyond that, the message is left out."""
+
 MAX_QUESTIONS: Final = 20
 """Most questions of a server during one call."""
 
@@ -92,7 +95,8 @@ class InFlightCall:
         self._owner: Hashable | None = None
         self._open_questions = 0
         self._asked = 0
-        self._pending: deque[_Progress | _Log] = deque()
+        self._pending: deque[_Progress | str] = deque()
+        """Progress, and log messages as JSON: an object may take many times the memory of its text."""
         self._dropped_logs = 0
         self._forwarding: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -158,12 +162,13 @@ class InFlightCall:
             self.scope.deadline = asyncio.get_running_loop().time() + self._timeout_s
         if self._pending and isinstance(self._pending[-1], tuple):
             self._pending.pop()
-        self._enqueue((progress, total, message))
+        self._enqueue((progress, total, message if self._has_room(message or "") else None))
 
     def log(self, params: _Log) -> None:
         """Pass a log message on, if the client asked for such."""
-        if len(self._pending) < MAX_PENDING_LOGS:
-            self._enqueue(params)
+        message = params.model_dump_json(include={"level", "logger", "data"})
+        if len(self._pending) < MAX_PENDING_LOGS and self._has_room(message):
+            self._enqueue(message)
         else:
             self._dropped_logs += 1
 
@@ -210,7 +215,11 @@ class InFlightCall:
             self._owner = self._variables.run(_call_owner, self.context)
         return self._owner
 
-    def _enqueue(self, message: _Progress | _Log) -> None:
+    def _has_room(self, text: str) -> bool:
+        waiting = sum(len(each if isinstance(each, str) else each[2] or "") for each in self._pending)
+        return not waiting or waiting + len(text) <= MAX_PENDING_CHARS
+
+    def _enqueue(self, message: _Progress | str) -> None:
         if self.context is None:
             return
         self._pending.append(message)
@@ -224,8 +233,9 @@ class InFlightCall:
                 if isinstance(message, tuple):
                     await context.report_progress(*message)
                 else:
-                    text, extra = _log_text(message.data)
-                    await context.log(text, level=message.level, logger_name=message.logger, extra=extra)
+                    params = _Log.model_validate_json(message)
+                    text, extra = _log_text(params.data)
+                    await context.log(text, level=params.level, logger_name=params.logger, extra=extra)
             except Exception as failure:
                 # The client has gone, or takes no such thing; the call itself will show.
                 self._logger.debug("a notification could not be passed on (%s)", type(failure).__name__)

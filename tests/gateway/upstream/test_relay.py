@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import mcp_types
 import pytest
 from fastmcp import Client
@@ -18,8 +19,10 @@ from mcp import MCPError
 
 from codecall.gateway.config.options import StdioServer
 from codecall.gateway.upstream import relay as passing
+from codecall.gateway.upstream import stdio as pipes
 from codecall.gateway.upstream.server import Backend
 from tests.gateway.backends import (
+    RAW,
     calls_in_flight,
     plain_server,
     result_text,
@@ -92,6 +95,41 @@ async def test_nobody_sees_logs_while_calls_of_several_clients_are_under_way() -
         await b.call_tool("logs", {"count": 5})
         await slow
         assert not heard
+
+
+async def test_what_waits_for_a_client_that_does_not_read_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipes, "VALUES_PER_S", 10**9)
+    monkeypatch.setattr(passing, "MAX_PENDING_CHARS", 1_000_000)
+
+    def notification(method: str, **params: object) -> str:
+        text = json.dumps({"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params})
+        return text.replace('"%ID%"', "%ID%")
+
+    def progress(step: int) -> str:
+        return notification("progress", progressToken="%ID%", progress=step, message="x" * 200_000)
+
+    log = notification("message", level="info", data="x" * 200_000)
+    lines = [(f"{log}\n{progress(1)}", 100), (progress(2), 1)]
+    backend = Backend("raw", RAW)
+    async with serve_components(backend) as server, serve_over_http(server) as url, httpx2.AsyncClient() as client:
+
+        def message(method: str, number: int | None = None, **params: object) -> dict[str, Any]:
+            return {"jsonrpc": "2.0", "method": method, "params": params, **({"id": number} if number else {})}
+
+        client.headers["accept"] = "application/json, text/event-stream"
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        opened = await client.post(url, json=message("initialize", 1, **about))
+        client.headers["mcp-session-id"] = opened.headers["mcp-session-id"]
+        await client.post(url, json=message("notifications/initialized"))
+        await client.post(url, json=message("logging/setLevel", 2, level="debug"))
+        asked = message("tools/call", 3, name="write", arguments={"lines": lines}, _meta={"progressToken": "p"})
+        async with client.stream("POST", url, json=asked):
+            await wait_until(lambda: calls_in_flight(backend))
+            (call,) = calls_in_flight(backend)
+            await wait_until(lambda: call._pending and str(call._pending[-1]).startswith("(2.0,"), 30)
+            waiting = list(call._pending)
+    assert len(waiting) > 2
+    assert sum(len(str(each)) for each in waiting) < 1_100_000
 
 
 async def test_a_server_may_ask_the_client_whose_call_is_under_way() -> None:
