@@ -217,6 +217,9 @@ def test_foreign_hosts_and_origins_are_refused(
         assert {name: post(client, **_header(name)) for name in expected} == expected
         assert post(client) == 200
         assert post(client, Host=f"localhost:{port}", Origin=f"http://localhost:{port}") == 200
+        # Pages of this machine pass at its own address, and at no other.
+        assert post(client, Origin="https://[::1]:1") == 200
+        assert post(client, Host="gate.example", Origin="http://localhost:1") in (403, 421)
         # The preflight of a browser, and reading, are refused alike.
         assert client.options("mcp", headers={"Host": "evil.example"}).status_code == 421
         assert client.get("mcp", headers={"Host": "evil.example"}).status_code == 421
