@@ -170,7 +170,7 @@ class StarlarkEngine:
         except RecursionError:
             self._stop("STACK_OVERFLOW")
         except Exception as failure:
-            self.outcome = ScriptOutcome(failure=failure_of(failure, program.lines))
+            self.outcome = ScriptOutcome(failure=failure_of(failure, program.lines, self._missed.is_answer))
 
     def _finish(self, value: Any) -> None:
         encoder = Encoder(self.limits, self.limits.longest_result, self._meter.look, strict=False)
@@ -341,7 +341,7 @@ class StarlarkEngine:
             self._tasks -= at_once
         if results.failures:
             index = min(results.failures)
-            raise TaskFailedError(index, results.failures[index])
+            raise TaskFailedError(index, results.failures[index], self._missed.is_answer)
         return StarlarkList(results.values, self._module.mutability)
 
     def _task(self, results: _Tasks, parent: TaskThread) -> None:

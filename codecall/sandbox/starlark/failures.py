@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final, NamedTuple, cast
 
@@ -14,9 +13,10 @@ from starlark.eval.values import Dict, StarlarkList
 
 from codecall.sandbox.agentscript.foreign_words import LIST_WRAPPERS
 from codecall.sandbox.agentscript.parser.unicode import DECEIVES_IN_CODE, well_formed
+from codecall.sandbox.agentscript.ruleset import closest_key
 from codecall.sandbox.lines import LineTable
 from codecall.sandbox.starlark.evaluator_internals import dict_and_key, innermost_offset, list_and_index
-from codecall.sandbox.starlark.mistakes import evaluation_hint
+from codecall.sandbox.starlark.mistakes import BY_NUMBER, evaluation_hint
 from codecall.sandbox.wire import Failure
 
 _INTERNAL: Final = tuple(
@@ -46,7 +46,16 @@ MAX_LOOKED_AT: Final = 1_000
 """Characters of a message that are looked at for a hint."""
 
 
-_UNWRAPPED: Final = 'What a tool returns is not wrapped: leave ["{}"] out.'
+_UNWRAPPED: Final = 'What a tool returns is not wrapped: leave ["{}"] out. '
+
+_OF_DICTS: Final = 'It is a list, no dict: value[0]["key"] reads one item, [x["key"] for x in value] all.'
+_KINDS: Final = ((str, "texts"), ((int, float), "numbers"), (StarlarkList, "lists"))
+"""What items of lists are called, by their class."""
+_MAX_ITEMS: Final = 10
+"""Items by which a list is described."""
+
+IsAnswer = Callable[[object], bool]
+"""Whether a value is what a tool has returned, as a whole."""
 
 
 class ToolFailedError(EvalError):
@@ -60,11 +69,11 @@ class ToolFailedError(EvalError):
 class TaskFailedError(EvalError):
     """A function given to `parallel` failed."""
 
-    def __init__(self, index: int, failure: Exception) -> None:
+    def __init__(self, index: int, failure: Exception, is_answer: IsAnswer) -> None:
         super().__init__(f"parallel: task {index} failed: {message_of(failure)}")
         self.offset = offset_of(failure)
         """Where in the script the function failed."""
-        self.keys = keys_of(failure)
+        self.keys = keys_of(failure, is_answer)
         """What the hint says of the value that lacks a key."""
 
 
@@ -90,13 +99,14 @@ def offset_of(error: BaseException) -> int | None:
     return innermost_offset(error.__traceback__)
 
 
-def keys_of(error: BaseException) -> str | None:
+def keys_of(error: BaseException, is_answer: IsAnswer) -> str | None:
     """What there is in the value that lacks the key which an error is about: of a dict its keys, the nearest, its only
-    list; of a list that nothing is wrapped around it, where the key is one of those by which other clients wrap."""
+    list; of a list what its items are, and of an answer that nothing is wrapped around it, where the key is one of
+    those by which other clients wrap."""
     if isinstance(error, TaskFailedError):
         return error.keys
     if (read := list_and_index(error.__traceback__)) is not None:
-        return _of_list(*read)
+        return _of_list(*read, is_answer)
     found = dict_and_key(error.__traceback__)
     if found is None or not message_of(error).startswith("KeyError"):
         return None
@@ -120,10 +130,15 @@ def failed_call(owner: Dict) -> str:
     )
 
 
-def _of_list(items: StarlarkList, key: object) -> str | None:
-    first = next(iter(cast("Iterable[object]", items)), None)
-    is_wrapper = isinstance(key, str) and key in LIST_WRAPPERS and not (isinstance(first, Dict) and key in first)
-    return _UNWRAPPED.format(key) if is_wrapper else None
+def _of_list(items: StarlarkList, key: object, is_answer: IsAnswer) -> str | None:
+    if not isinstance(key, str):
+        return None
+    first = list(islice(cast("Iterable[object]", items), _MAX_ITEMS))
+    dicts = [item for item in first if isinstance(item, Dict)]
+    kinds = [kind for classes, kind in _KINDS if any(isinstance(item, classes) for item in first)]
+    is_wrapper = key in LIST_WRAPPERS and is_answer(items) and not any(key in item for item in dicts)
+    by_number = BY_NUMBER.replace("a list", f"a list of {' and '.join(kinds)}" if kinds else "a list", 1)
+    return f"{_UNWRAPPED.format(key) if is_wrapper else ''}{_OF_DICTS if dicts else by_number}"
 
 
 class KeysOfDict(NamedTuple):
@@ -142,20 +157,19 @@ class KeysOfDict(NamedTuple):
 def keys_in(owner: Dict, key: object) -> KeysOfDict:
     """What a script may have meant by a key that this dict lacks."""
     keys = islice(cast("Iterable[object]", owner), MAX_KEYS)
-    named = {text: (name, cast("object", owner[name])) for name in keys if (text := key_text(name)) is not None}
+    named = {name: text for name in keys if (text := key_text(name)) is not None}
     if not named:
         return KeysOfDict("")
-    text = key_text(key)
-    near = get_close_matches(text, named, n=1, cutoff=0.75) if text is not None else []
-    lists = [name for name, (_, value) in named.items() if isinstance(value, StarlarkList)]
+    texts = {name: text for name, text in named.items() if isinstance(name, str)}
+    near = closest_key(key, texts) if isinstance(key, str) and key_text(key) is not None else None
+    lists = [name for name in texts if isinstance(owner[name], StarlarkList)]
+    only_list = lists[0] if len(lists) == 1 else None
     more = f" and {len(owner) - len(named)} more" if len(owner) > len(named) else ""
-    guess = (
-        f" Did you mean value[{near[0]}]?" if near else f" The list is value[{lists[0]}]." if len(lists) == 1 else ""
-    )
+    guess = f" Did you mean value[{texts[near]}]?" if near is not None else ""
+    guess = f" The list is value[{texts[only_list]}]." if near is None and only_list is not None else guess
     kind = "It is a dict, no list; its keys are" if isinstance(key, int) else "The keys are"
-    meant = [str(named[name][0]) for name in (*near[:1], *lists[:1])]
-    listed = f"{kind} {', '.join(named)}{more}."
-    return KeysOfDict(f"{listed}{guess}", meant[0] if near else None, meant[-1] if len(lists) == 1 else None, listed)
+    listed = f"{kind} {', '.join(named.values())}{more}."
+    return KeysOfDict(f"{listed}{guess}", near, only_list, listed)
 
 
 def key_text(key: object) -> str | None:
@@ -165,14 +179,15 @@ def key_text(key: object) -> str | None:
     return None if len(key) > MAX_KEY or DECEIVES_IN_CODE.search(key) else json.dumps(key, ensure_ascii=False)
 
 
-def failure_of(error: Exception, lines: LineTable) -> Failure:
+def failure_of(error: Exception, lines: LineTable, is_answer: IsAnswer) -> Failure:
     """How the failure of a script is reported."""
     offset = offset_of(error)
     line, column = (None, None) if offset is None else lines.position(offset)
     if isinstance(error, ToolFailedError):
         return Failure(status="tool_error", code="TOOL", call=error.call, line=line, column=column)
     message = message_of(error)
-    hint = " ".join(filter(None, (keys_of(error), evaluation_hint(message[:MAX_LOOKED_AT])))) or None
+    keys, hint = keys_of(error, is_answer), evaluation_hint(message[:MAX_LOOKED_AT])
+    hint = " ".join(filter(None, (keys, None if keys and hint == BY_NUMBER else hint))) or None
     return Failure(
         status="runtime_error",
         code="EXECUTION_ERROR",

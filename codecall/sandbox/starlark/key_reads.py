@@ -57,6 +57,19 @@ class KeyReads:
         """Whether the script names a key in the value of `holder` itself, besides what is read at `offset`."""
         return holder in self.texts and bool(self._reads[key] - {offset})
 
+    def is_written(self, key: str, offset: int | None) -> bool:
+        """Whether the `get` at `offset` names the key: what a variable holds is data, as a day or a state is."""
+        return any(get.start == offset for get in self._gets[key])
+
+    def is_ready(self, key: str, offset: int | None) -> bool:
+        """Whether the script is ready for a key to be missing: something stands in its place, or it asks whether it is
+        there."""
+        gets = [get for get in self._gets[key] if get.start == offset]
+        return self.is_asked_for(key) or any(_has_default(get) or self._is_before_or(get) for get in gets)
+
+    def _is_before_or(self, get: ast.CallExpression) -> bool:
+        return any(_is_or(parent := self._parents.get(id(spot))) and parent.lhs is spot for spot in self._spots(get))
+
     def is_asked_for(self, key: str) -> bool:
         """Whether it asks anywhere whether a key is there: `if x.get("key")`, `"key" in x`."""
         return key in self._sought or any(self._asks(spot) for get in self._gets[key] for spot in self._spots(get))
@@ -70,7 +83,7 @@ class KeyReads:
         spots = [spot for found in self._gets[key] for spot in self._spots(found)]
         if items < MANY and any(map(self._is_condition, spots)):
             return False
-        if any(_is_or(parent := self._parents.get(id(spot))) and parent.lhs is spot for spot in spots):
+        if any(map(self._is_before_or, self._gets[key])):
             whole = self._parents.get(id(get))
             return _is_or(whole) and _is_zero(whole.rhs) and self._is_summed(whole)
         return len(get.args) == 1 or (_is_zero(getattr(get.args[1], "value", None)) and self._is_summed(get))
@@ -133,6 +146,10 @@ def _starts_before_list(node: Any) -> Iterator[int]:
 
 def _is_or(node: object) -> TypeGuard[ast.BinaryOperatorExpression]:
     return isinstance(node, ast.BinaryOperatorExpression) and node.op is TokenKind.OR
+
+
+def _has_default(get: ast.CallExpression) -> bool:
+    return len(get.args) > 1 and not _is_named(getattr(get.args[1], "value", None), "None")
 
 
 def _is_named(node: object, name: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple, cast
@@ -19,6 +19,7 @@ from starlark.eval.values import Dict, StarlarkList
 
 from codecall.sandbox.agentscript.diagnosis.flow.paths import Step
 from codecall.sandbox.agentscript.diagnosis.reads.declared import declares
+from codecall.sandbox.agentscript.diagnosis.reads.meant import is_list_meant, is_misspelt, is_page
 from codecall.sandbox.agentscript.diagnosis.reads.needs import FLAGS, OF_FEW
 from codecall.sandbox.agentscript.validator.names import AskHost
 from codecall.sandbox.starlark.evaluator_internals import calling_offset
@@ -98,11 +99,9 @@ class _Why(Enum):
     """It is a key of what stands under another key."""
     LIST = 3
     """A list was meant, and there is one."""
-    MAYBE_LIST = 4
-    """The same, if the script has a list in place of what is missing: `… or []`."""
-    CALL = 5
+    CALL = 4
     """The answer itself was meant, not what `try_call` gives."""
-    NOWHERE = 6
+    NOWHERE = 5
     """None of several items has it."""
 
 
@@ -118,6 +117,20 @@ class _Missed(NamedTuple):
     """What a warning says of the keys there are."""
     items: int = 0
     """How many items lack it."""
+    has_list: bool = False
+    """Whether the key that may have been meant has a list."""
+    gives_list: bool = False
+    """Whether `get` gives a list in place of what is missing."""
+    of_page: bool = False
+    """Whether `is_page` says so of what lacks it."""
+
+
+class _Answer(NamedTuple):
+    """What a tool gave."""
+
+    tool: str
+    value: object
+    places: list[_Place]
 
 
 def _places(tool: str, answer: object) -> Iterator[_Place]:
@@ -142,7 +155,8 @@ class MissedKeys:
     """The keys that one script has asked its answers for in vain."""
 
     def __init__(self) -> None:
-        self._answers: dict[int, list[_Place]] = {}
+        self._answers: dict[int, _Answer] = {}
+        """By the identity of the answer, or of what `try_call` has put around it."""
         self._places: dict[int, _Place] = {}
         """By the identity of the dict."""
         self._forgotten: set[str] = set()
@@ -157,16 +171,21 @@ class MissedKeys:
         places = list(_places(tool, answer)) if wrapper is None or wrapper["ok"] else []
         if wrapper is not None:
             places.append(_Place(tool, (), wrapper, of_call=True))
-        if not places:
+        if not places and not isinstance(answer, StarlarkList):
             return
         while len(self._answers) >= MAX_ANSWERS:
-            for place in self._answers.pop(next(iter(self._answers))):
+            oldest = self._answers.pop(next(iter(self._answers)))
+            self._forgotten.add(oldest.tool)
+            for place in oldest.places:
                 del self._places[id(place.owner)]
-                self._forgotten.add(place.tool)
-        self._answers[id(places[0].owner)] = places
+        self._answers[id(answer if wrapper is None else wrapper)] = _Answer(tool, answer, places)
         self._places.update((id(place.owner), place) for place in places)
         if isinstance(answer, Dict):
             self._keys.setdefault(tool, set()).update(islice(cast("Iterable[object]", answer), _MAX_KEYS))
+
+    def is_answer(self, value: object) -> bool:
+        """Whether a value is one of these answers as a whole."""
+        return any(answer.value is value for answer in self._answers.values())
 
     def add_read(self, owner: Dict, key: object, default: object) -> None:
         """Add that a dict was asked for a key that it lacks."""
@@ -192,22 +211,27 @@ class MissedKeys:
             return None if key in _OF_CALL else _Missed(_Why.CALL, offset, "value", _advice_of_call(place.owner, key))
         found = keys_in(place.owner, key)
         if place.siblings is not None:
-            return self._why_of_item(place.siblings, key, found, offset)
-        wants_list = isinstance(default, StarlarkList) or key.casefold() in place.tool.casefold()
-        if (missed := _of_near(found, offset)) is not None or not (default is None or wants_list):
+            return self._why_of_item(place, place.siblings, found, asked, default)
+        gives_list = isinstance(default, StarlarkList)
+        wants_list = gives_list or key.casefold() in place.tool.casefold()
+        if (missed := _of_near(place, found, offset, default)) is not None or not (default is None or wants_list):
             return missed
         kind = object if default is None else StarlarkList
         if (missed := self._deeper([place.owner], key, found, offset, kind)) is not None or found.only_list is None:
             return missed
-        return _Missed(_Why.LIST if wants_list else _Why.MAYBE_LIST, offset, found.only_list, found.text)
+        of_page = is_page(cast("Mapping[str, object]", place.owner), place.tool, lists=StarlarkList, dicts=Dict)
+        return _Missed(_Why.LIST, offset, found.only_list, found.text, gives_list=gives_list, of_page=of_page)
 
-    def _why_of_item(self, siblings: StarlarkList, key: str, found: KeysOfDict, offset: int | None) -> _Missed | None:
+    def _why_of_item(
+        self, place: _Place, siblings: StarlarkList, found: KeysOfDict, asked: _Asked, default: object
+    ) -> _Missed | None:
         """The same for an item of a list. Items differ: what another one has is a field that this one goes without."""
+        offset, key = calling_offset(), asked.key
         first = islice(cast("Iterable[object]", siblings), _MAX_COMPARED)
         items = [item for item in first if isinstance(item, Dict)]
         if any(key in item for item in items):
             return None
-        if (missed := _of_near(found, offset)) is not None or len(siblings) > _MAX_COMPARED:
+        if (missed := _of_near(place, found, offset, default)) is not None or len(siblings) > _MAX_COMPARED:
             return missed
         if (missed := self._deeper(items, key, found, offset)) is not None or len(items) < 2 or FLAGS.search(key):
             return missed
@@ -243,14 +267,15 @@ class MissedKeys:
         return None
 
     def _is_elsewhere(self, asked: _Asked) -> bool:
-        """Whether another answer of the tool has the key at that place, as far as they are looked through."""
+        """Whether the tool gives the key at that place, or beside it, as far as its answers are looked through."""
         if not asked.path and not asked.of_items and asked.key in self._keys.get(asked.tool, ()):
             return True
-        places = [place for place in self._places.values() if _is_at(place, asked)]
-        lists = {id(place.siblings): place.siblings for place in places if place.siblings is not None}
-        items = islice(chain.from_iterable(cast("Iterable[Iterable[object]]", lists.values())), _MAX_COMPARED)
-        owners = items if asked.of_items else (place.owner for place in places)
-        return any(isinstance(owner, Dict) and asked.key in owner for owner in owners)
+        answers = (answer.value for answer in self._answers.values() if answer.tool == asked.tool)
+        found = (value for answer in answers for value in _beside(answer, asked.path))
+        if asked.of_items:
+            lists = (cast("Iterable[object]", value) for value in found if isinstance(value, StarlarkList))
+            found = chain.from_iterable(lists)
+        return any(isinstance(owner, Dict) and asked.key in owner for owner in islice(found, _MAX_COMPARED))
 
     def warnings(self, program: StarlarkProgram, ask: AskHost) -> list[str]:
         """The warnings about keys that no answer of their tool had, where the script does not name what was meant.
@@ -279,14 +304,42 @@ class MissedKeys:
             case _Why.NOWHERE:
                 is_rare = asked.tool in self._forgotten or OF_FEW.search(asked.key)
                 return not is_rare and reads.needs(asked.key, row.offset, row.items)
-            case _Why.MAYBE_LIST if row.offset not in reads.before_lists:
-                return False
-            case _:
+            case _Why.CALL:
                 return row.meant not in reads.texts
+            case _Why.NEAR | _Why.LIST:
+                is_other = row.meant not in reads.texts and reads.is_written(asked.key, row.offset)
+                return is_other and _is_other_name(asked, row, reads)
 
 
-def _is_at(place: _Place, asked: _Asked) -> bool:
-    return (place.tool, place.path, place.siblings is not None, place.of_call) == asked[:-1]
+def _is_other_name(asked: _Asked, row: _Missed, reads: KeyReads) -> bool:
+    """Whether the key was meant that is similar, or that has the only list."""
+    key, meant = asked.key, row.meant
+    means_list = row.gives_list or row.offset in reads.before_lists
+    if row.why is _Why.NEAR:
+        is_of_kind = row.has_list or not means_list
+        return is_of_kind and is_misspelt(key, meant, is_optional=reads.is_ready(key, row.offset))
+    if FLAGS.search(meant):
+        return False
+    return is_list_meant(key, asked.tool, of_answer=not asked.path, is_page=row.of_page, means_list=means_list)
+
+
+def _beside(answer: object, path: Sequence[str]) -> Iterator[object]:
+    """What a path leads to in an answer, and where it leads with another key in the place of one: by key, as by number
+    in a list, the values of a table are of one kind."""
+    for depth, key in enumerate(path):
+        if not isinstance(answer, Dict):
+            return
+        others = (other for other in cast("Iterable[object]", answer) if other != key)
+        for other in islice(others, _MAX_COMPARED):
+            yield _at(answer[other], path[depth + 1 :])
+        answer = cast("object", answer.get(key))
+    yield answer
+
+
+def _at(value: object, path: Sequence[str]) -> object:
+    for key in path:
+        value = cast("object", value.get(key)) if isinstance(value, Dict) else None
+    return value
 
 
 def _may_be(asked: _Asked, ask: AskHost) -> bool:
@@ -295,8 +348,11 @@ def _may_be(asked: _Asked, ask: AskHost) -> bool:
     return not asked.of_call and declares(ask(asked.tool, "answers", ""), path, asked.key)
 
 
-def _of_near(found: KeysOfDict, offset: int | None) -> _Missed | None:
-    return None if found.near is None else _Missed(_Why.NEAR, offset, found.near, found.text)
+def _of_near(place: _Place, found: KeysOfDict, offset: int | None, default: object) -> _Missed | None:
+    if found.near is None:
+        return None
+    has_list, gives_list = isinstance(place.owner[found.near], StarlarkList), isinstance(default, StarlarkList)
+    return _Missed(_Why.NEAR, offset, found.near, found.text, has_list=has_list, gives_list=gives_list)
 
 
 def _advice_of_call(owner: Dict, key: str) -> str:

@@ -127,6 +127,9 @@ _IN_TEXT: Final = "A number in a text is float(x)"
 _IN_TEXTS: Final = "The numbers are texts"
 _NONE: Final = "The value is None: look where it comes from, and test it first."
 
+BY_NUMBER: Final = "It is a list, no dict: its items are read by number, such as value[0]."
+"""Said of a list that is read by key, unless more is known of its items."""
+
 EVALUATION: Final = (
     _row(r"NoneType.* has no|'NoneType'|on NoneType|^unsupported .*NoneType", _NONE, "return None.x"),
     _row(r"tools take their input by name", _BY_NAME, 'return call_tool("say", {})'),
@@ -138,7 +141,7 @@ EVALUATION: Final = (
     ),
     _row(
         r"got string for sequence index",
-        'It is a list, no dict: value[0]["key"] reads one item, [x["key"] for x in value] all.',
+        BY_NUMBER,
         'return []["a"]',
     ),
     _row(

@@ -36,6 +36,17 @@ class Shop(Host):
             typed=lambda: [{"name": "a"}, {"name": "b"}],
             paged=lambda page=1: [{"id": page}, {"id": -page} | ({"email": "e"} if page == 1 else {})],
             vast=lambda: [{"name": "a"}] * 3_000,
+            basins=lambda: {
+                "Ems": {"stations": {"active": ["e1", "e2"]}, "area": 1},
+                "Elbe": {"stations": {"active": ["l1"], "retired": ["l2"]}, "area": 2, "note": "x"},
+            },
+            valleys=lambda: {
+                f"v{n}": {"stations": {"active": [1]} | ({"retired": [2]} if n == 149 else {})} for n in range(150)
+            },
+            usage=lambda: {"series": {"2026-11-03": [{"l": 2}], "2026-11-05": [{"l": 4}]}, "meters": {"EMS-0012": 3}},
+            counts=lambda: {"by_state": {"active": 3, "assigned": 4}},
+            by_state=lambda: {"active": [{"id": 1}]},
+            alarms=lambda: {"events": [{"id": 1}], "page": 1},
         )
 
     def ask(self, name: str, about: AskTopic = "tool", member: str = "") -> str | None:
@@ -137,6 +148,16 @@ class Shop(Host):
         ),
         ('return try_call("wards").get("items") or []', 'What try_call gives for wards has no key "items"'),
         (
+            'return alarms().get("notices", [])',
+            'The answer of alarms has no key "notices", which line 1 asks for. The keys are "events", "page". '
+            'The list is value["events"].',
+        ),
+        (
+            'return basins()["Ems"].get("statons", {})',
+            'value["Ems"] in the answer of basins has no key "statons", which line 1 asks for. The keys are '
+            '"stations", "area". Did you mean value["stations"]?',
+        ),
+        (
             'return try_call("no").get("data")',
             'What try_call gives for no has no key "data", which line 1 asks for. The call failed, so there is no '
             'value: look at value["ok"] first; value["error"]["message"] says why.',
@@ -202,6 +223,20 @@ def test_a_key_that_no_answer_has_is_named(script: str, warning: str) -> None:
         'r = try_call("page")\nreturn r.get("data") or r["value"]["data"]',
         'r = try_call("page")\nreturn r["value"].get("ok")',
         'return {"a": [{"b": 1}, {"b": 2}]}["a"][0].get("c")',
+        'return [s for b in basins().values() for s in b["stations"].get("maintenance", [])]',
+        'return [s for b in basins().values() for s in b["stations"].get("maintenance") or []]',
+        'return {k: len(b["stations"].get("retired", [])) for k, b in basins().items()}',
+        'return basins()["Ems"]["stations"].get("retired", [])',
+        'return basins()["Ems"].get("note")',
+        'return len(valleys()["v0"]["stations"].get("retired", []))',
+        'return usage()["series"].get("2026-11-04", [])',
+        'return usage()["series"].get("2026-11-04")',
+        'return usage()["meters"].get("EMS-0011")',
+        'return usage().get("serial", 0)',
+        'return counts()["by_state"].get("inactive", 0)',
+        'return counts()["by_state"].get("unassigned", 0)',
+        'c = counts()["by_state"]\nreturn [c.get(s, 0) for s in ("activ", "assigned")]',
+        'return by_state().get("retired", [])',
     ],
 )
 def test_a_key_that_may_be_missing_is_not_warned_of(script: str) -> None:

@@ -31,7 +31,13 @@ from tests.sandbox.starlark.test_engine import Host
 
 def hint_of(script: str, data: dict[str, Any] | None = None) -> str | None:
     """The hint of a script that is refused or fails."""
-    host = Host(say=lambda text="": text, lists=lambda: {"items": []})
+    host = Host(
+        say=lambda text="": text,
+        lists=lambda: {"items": []},
+        rows=lambda: [{"id": 1}, {"id": 2}],
+        table=lambda: {"columns": ["time", "value"], "rows": [["10:00", 1.5, None], ["11:00", 2.5, None]]},
+        names=lambda: ["Ann", "Bob"],
+    )
     try:
         outcome = host.run(script, data=data).outcome
     except InvalidScriptError as refused:
@@ -93,11 +99,18 @@ def test_a_method_from_elsewhere_is_said_to_be_one(owner: str, method: str, inst
         ("return lists()['contacts']", 'The keys are "items". The list is value["items"].'),
         ("return parallel([lambda: lists()['itmes']])", 'Did you mean value["items"]?'),
         (
-            "w = lists()['items']\nreturn w['result']",
-            'not wrapped: leave ["result"] out. It is a list, no dict: value[0]',
+            "return rows()['result']",
+            'What a tool returns is not wrapped: leave ["result"] out. It is a list, no dict: value[0]["key"] reads',
+        ),
+        (
+            'r = try_call("rows")["value"]\nreturn r["items"]',
+            'leave ["items"] out. It is a list, no dict: value[0]["key"]',
+        ),
+        (
+            "return parallel([lambda: names()['data']])",
+            'leave ["data"] out. It is a list of texts, no dict: its items are read by number, such as value[0].',
         ),
         ("return [{'name': 1}]['name']", '[x["key"] for x in value] all.'),
-        ("return parallel([lambda: []['data']])", 'leave ["data"] out. It is a list, no dict'),
         ("return [][{}]", None),
         ("return [][None]", None),
         ("return try_call('none')['value']['a']", 'The call failed, so there is no value: look at value["ok"] first'),
@@ -116,8 +129,26 @@ def test_scripts_as_models_write_them(script: str, hint: str | None) -> None:
     assert found is None if hint is None else hint in (found or "")
 
 
-def test_a_list_whose_items_have_the_key_is_not_said_to_be_wrapped() -> None:
-    assert (hint_of("return [{'data': 1}]['data']") or "").startswith("It is a list, no dict")
+@pytest.mark.parametrize(
+    ("script", "hint"),
+    [
+        (
+            "t = table()\nreturn [r['value'] for r in t['rows']]",
+            "It is a list of texts and numbers, no dict: its items are read by number, such as value[0].",
+        ),
+        (
+            "return table()['rows']['value']",
+            "It is a list of lists, no dict: its items are read by number, such as value[0].",
+        ),
+        ("return lists()['items']['result']", "It is a list, no dict: its items are read by number, such as value[0]."),
+        ("return [{'data': 1}]['data']", 'It is a list, no dict: value[0]["key"] reads one item, '),
+        ("return parallel([lambda: []['data']])", "It is a list, no dict: its items are read by number"),
+        ("return ('a', 1)['data']", "It is a list, no dict: its items are read by number"),
+    ],
+)
+def test_what_a_list_has_is_said_of_its_items(script: str, hint: str) -> None:
+    """That nothing is wrapped around it is said of answers as a whole alone."""
+    assert (hint_of(script) or "").startswith(hint)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from codecall.sandbox.agentscript.diagnosis.context import FailureContext, HintF
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
 from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED, ValuePath
 from codecall.sandbox.agentscript.diagnosis.reads import joins
+from codecall.sandbox.agentscript.diagnosis.reads.meant import MAX_KEYS, is_list_meant, is_misspelt, is_page
 from codecall.sandbox.agentscript.diagnosis.reads.needs import FLAGS, Needs
 from codecall.sandbox.agentscript.diagnosis.reads.uses import AnswerUses
 from codecall.sandbox.agentscript.diagnosis.reads.writes import written_names
@@ -35,16 +36,12 @@ from codecall.sandbox.agentscript.foreign_words import LIST_WRAPPERS, SUCCESS, W
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import key_name, member_name
-from codecall.sandbox.agentscript.ruleset import closest_key, closest_name
+from codecall.sandbox.agentscript.ruleset import closest_key
 
 MAX_MISREAD: Final = 3
 """Properties that are warned of in one run."""
 
-_MAX_KEYS: Final = 200
-"""Keys of answers that a name is compared with."""
 _SHARE_OF_ROOM: Final = 4
-_NEARLY_EQUAL: Final = 0.85
-"""Similarity of a misspelt name of what may be missing: `deletion_time` is none of `creation_time`."""
 _MAX_READS: Final = 400
 """Reads of properties that are looked at."""
 _MAX_OBSERVATIONS: Final = 32
@@ -112,7 +109,7 @@ def suspects(
     for tool, unseen in calls.unseen.items():
         names = unseen - found - {"length"}
         payloads = [entry.payload or "" for entry in entries if entry.name == tool]
-        keys = list(dict.fromkeys(key for text in payloads for key in _KEY.findall(text[:16_384])))[:_MAX_KEYS]
+        keys = list(dict.fromkeys(key for text in payloads for key in _KEY.findall(text[:16_384])))[:MAX_KEYS]
         found |= {name for name in names if closest_key(name, keys) is not None}
         found |= names & (LIST_WRAPPERS | _OF_NOTHING | compared) | {name for name in names if _PAGING.search(name)}
         if not any(text.startswith("{") for text in payloads):
@@ -279,14 +276,16 @@ class MisreadSearch:
         owner = self._context.owner_text(node.object) if node.type == "MemberExpression" else ""
         parents = observation.parents
         objects = [cast("dict[str, object]", parent) for parent in parents if isinstance(parent, dict)]
-        has_list = observation.of_answer or (len(objects) > 0 and all(map(_is_page, objects)))
-        lists = name in LIST_WRAPPERS and has_list and self._uses.means_list(node)
         if any(objects) and not observation.of_wrapper:
             if name in _OF_NOTHING and observation.of_answer and self._uses.asks(node):
                 return Advice(_NOTHING_TO_TEST)
-            is_page = self._uses.means_list(node) and _is_page(objects[0]) and not FLAGS.search(name)
-            is_page = is_page or name.casefold() in observation.tool.casefold()
-            lists = lists or (observation.of_answer and is_page)
+            lists = is_list_meant(
+                name,
+                observation.tool,
+                of_answer=observation.of_answer,
+                is_page=all(is_page(each, observation.tool) for each in objects),
+                means_list=self._uses.means_list(node),
+            )
             advice = advise(owner, observation, "map" if lists else "")
             meant = self._is_meant(node, name, observation, advice, lists=lists or name == "length")
             once = self._calls.answered[observation.tool] == 1
@@ -327,10 +326,7 @@ class MisreadSearch:
         if isinstance(taken, str) and values and not any(may_have(value, taken) for value in values):
             return False
         is_asked = is_tested or self._uses.is_guarded(node) or self._needs.is_predicate(node)
-        is_optional = is_asked or FLAGS.search(name) is not None
-        plain = [text.casefold().replace("_", "") for text in (name, advice.key or "")]
-        is_near = closest_name(plain[0], plain[1:], cutoff=_NEARLY_EQUAL) is not None
-        return not is_optional or (is_near and not FLAGS.search(name))
+        return is_misspelt(name, advice.key or "", is_optional=is_asked)
 
     def _is_in_owner(self, node: Node, name: str, observation: Observation) -> bool:
         """Whether what is read of a wrapper that is not there stands in the answer itself: `answer.data?.total`."""
@@ -347,13 +343,6 @@ def _leaves_out_keys(parents: Sequence[object]) -> bool:
     return len(keys) > 1
 
 
-def _is_page(answer: dict[str, object]) -> bool:
-    """Whether an answer is a list of objects with what belongs to it, rather than one object with a list."""
-    values = list(islice(answer.values(), _MAX_KEYS))
-    lists = [cast("list[object]", value) for value in values if isinstance(value, list)]
-    return len(lists) == 1 and isinstance(next(iter(lists[0]), None), dict) and "id" not in answer
-
-
 def _paging_advice(owner: str, name: str, answer: dict[str, object], *, once: bool) -> Advice | None:
     """The advice for a name that asks whether there is another page, of an answer that says so under another one."""
     key = _more_key(answer, once=once) if _PAGING.search(name) else None
@@ -363,14 +352,14 @@ def _paging_advice(owner: str, name: str, answer: dict[str, object], *, once: bo
 
 def _more_key(answer: dict[str, object], *, once: bool) -> str | None:
     """The property by which an answer says that there is another page; `once`: it is the only answer of its tool."""
-    lists = [cast("list[object]", value) for value in islice(answer.values(), _MAX_KEYS) if isinstance(value, list)]
+    lists = [cast("list[object]", value) for value in islice(answer.values(), MAX_KEYS) if isinstance(value, list)]
     items = len(lists[0]) if once and len(lists) == 1 else 0
     page = answer.get("page")
-    for key, value in islice(answer.items(), _MAX_KEYS):
+    for key, value in islice(answer.items(), MAX_KEYS):
         is_next = _MORE.search(key) and _PAGING.search(key) and not _SYNC.search(key)
         if is_next and (value is True or (isinstance(value, str) and value)):
             return key
-    for key, value in islice(answer.items(), _MAX_KEYS):
+    for key, value in islice(answer.items(), MAX_KEYS):
         number = value if isinstance(value, int) and not isinstance(value, bool) else None
         if number is not None and _PAGES.search(key) and number > (page if isinstance(page, int) else 1):
             return key
