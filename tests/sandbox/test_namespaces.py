@@ -198,6 +198,12 @@ async def test_the_table_of_all_tools_misses_as_call_tool_does(enclave: Enclave)
             "Unknown name 'limit'",
             "`limit=…` is Python; an input is an object: `await users.list({ limit: … })`.",
         ),
+        (
+            "return callTool('users:list', limit=2)",
+            "Unknown name 'limit'",
+            "an input is an object: `await callTool('users:list', { limit: … })`.",
+        ),
+        ("return callTool(nam='a')", "Unknown name 'nam'", "an input is an object: `await callTool({ nam: … })`."),
         ("return any_thing(any_thin=2)", "Unknown name 'any_thin'", "`await any_thing({ any_thin: … })`."),
         ("return [users.list, zzz.x]", "Unknown name 'zzz'", "It is not defined"),
         ("return thing", "Unknown name 'thing'", "It is not defined"),

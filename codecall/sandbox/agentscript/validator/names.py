@@ -251,7 +251,7 @@ def _check_unknown_names(
             hint = " ".join(own or (*info.unlisted, hint))
         if (called := owners.keywords.get(offset)) is not None:
             key = shorten_name(name)
-            hint = f"`{key}=…` is Python; an input is an object: `await {shorten_name(called)}({{ {key}: … }})`."
+            hint = f"`{key}=…` is Python; an input is an object: `await {called}{{ {key}: … }})`."
         if hint.endswith(LOOKS_FOR_TOOLS):
             hint += _tool_names(find_namespaces([""]).get("", NamespaceInfo()))
         violations.append(Violation(offset, row.kind, f"Unknown name '{shorten_name(name)}'", hint))
@@ -335,7 +335,7 @@ class MemberOwners:
         self.called: set[str] = set()
         """The names that are called."""
         self.keywords: dict[int, str] = {}
-        """By offset of a name that is assigned to as an argument, as in Python: what is called."""
+        """By offset of a name that is assigned to as an argument, as in Python: the call up to its input."""
         self._shift = shift
         self._offsets: set[int] = set()
         """Where `tools` stands before a member."""

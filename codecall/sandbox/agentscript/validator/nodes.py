@@ -31,7 +31,7 @@ from codecall.sandbox.agentscript.policy import (
     VARIANTS,
     is_meta_tool,
 )
-from codecall.sandbox.agentscript.ruleset import refused_name
+from codecall.sandbox.agentscript.ruleset import refused_name, shorten_name
 from codecall.sandbox.agentscript.validator.names import (
     Scope,
     forbidden_name,
@@ -158,9 +158,18 @@ def _call(walk: Walk, node: Node, scope: Scope) -> None:
             walk.mistaken_callbacks.append(MistakenCallback(str(text), first.range[0] - PREFIX_LENGTH, compares=True))
     for argument in arguments:
         if argument is not None and argument.type == "AssignmentExpression" and argument.left.type == "Identifier":
-            walk.owners.keywords[argument.left.range[0] - PREFIX_LENGTH] = dotted_path(callee) or "tool"
+            walk.owners.keywords[argument.left.range[0] - PREFIX_LENGTH] = _call_start(walk, callee, arguments[0])
     walk.push(callee, scope)
     walk.push_all(arguments, scope)
+
+
+def _call_start(walk: Walk, callee: Node, first: Node | None) -> str:
+    """A call up to its input, as a hint shows it: `users.list(`, `callTool('users:list', `."""
+    path = shorten_name(dotted_path(callee) or "tool")
+    if path not in NAMES_A_CALL or first is None or first.type == "AssignmentExpression":
+        return f"{path}("
+    start, end = first.range
+    return f"{path}({shorten_name(walk.script[start - PREFIX_LENGTH : end - PREFIX_LENGTH])}, "
 
 
 def _is_silent(walk: Walk, callback: Node) -> bool:
