@@ -93,6 +93,7 @@ _LANGUAGE: JsonObject = {
 }
 
 
+_REFUSED = frozenset({"syntax_error", "illegal_access"})
 _STARLARK_SENT = 'This reads as Starlark: send it with `language: "starlark"`.'
 
 
@@ -145,11 +146,11 @@ class ExecuteTool(MetaTool):
             raise ValidationError(f"{self.name}: {where}{refused.message}. {refused.hint}") from None
         offer = result.error is not None or request.dry_run
         offer = offer and request.starlark is None and self._runtime.options.runs_starlark
-        if offer and result.error is not None and result.error.code == "SYNTAX_ERROR":
+        if offer and result.error is not None and result.status in _REFUSED:
             result.error.hint = _with_language(parsed.script, result.error.hint)
         if parsed.dry_run and isinstance(result.value, dict):
-            for finding in cast("list[dict[str, str]]", result.value["findings"]):
-                if offer and finding["code"] == "SYNTAX_ERROR":
+            for index, finding in enumerate(cast("list[dict[str, str]]", result.value["findings"])):
+                if offer and index == 0:
                     finding["hint"] = _with_language(parsed.script, finding.get("hint")) or ""
                 if "hint" in finding:
                     finding["hint"] = self.respell(finding["hint"])
@@ -199,7 +200,7 @@ class ExecuteTool(MetaTool):
 
 
 def _with_language(script: str, hint: str | None) -> str | None:
-    """The hint of a script that is no JavaScript, with the other language where it is in that."""
+    """The hint of a script that is refused as JavaScript, with the other language where it is in that."""
     return cut(f"{_STARLARK_SENT} {hint or ''}".rstrip(), MAX_HINT) if reads_as_starlark(script) else hint
 
 

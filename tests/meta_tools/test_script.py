@@ -132,6 +132,38 @@ async def test_a_script_in_the_other_language_is_told_where_it_belongs():
     assert "Starlark" not in broken.structured_content["error"]["hint"]
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "x = users_list_all(limit=5)",
+        "# All users\nx = users_list_all",
+        "return users_list_all(limit=5)",
+        "total = None",
+    ],
+)
+async def test_a_starlark_script_that_parses_as_javascript_is_told_where_it_belongs(script: str):
+    async with connected() as client:
+        ran = await client.call_tool("codecall:execute", {"script": script})
+        dry = await client.call_tool("codecall:execute", {"script": script, "dryRun": True})
+    hints = ran.structured_content["error"]["hint"], dry.structured_content["result"]["findings"][0]["hint"]
+    assert all(hint.startswith('This reads as Starlark: send it with `language: "starlark"`.') for hint in hints)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "x = 5",
+        "return await users.list(limit=5);",
+        "const t = `\n# Users\n`; return y",
+        "return await callTool('a', { all: True })",
+    ],
+)
+async def test_javascript_with_a_mistake_is_not_said_to_be_starlark(script: str):
+    async with connected() as client:
+        ran = await client.call_tool("codecall:execute", {"script": script})
+    assert "Starlark" not in ran.structured_content["error"]["hint"]
+
+
 async def test_where_starlark_is_off_nothing_is_said_of_it():
     server = FastMCP("off")
     CodeCallPlugin.init(vm={"preset": "secure"}).install(server)

@@ -281,7 +281,8 @@ JAVASCRIPT_SENT: Final = (
 
 _PYTHON: Final = re.compile(
     r"^[ \t]{0,40}(?:(?:def|for|if|elif|while)\b[^\n{}]{1,200}|else[ \t]{0,9}):[ \t]{0,9}(?:#.*)?$"
-    r"|\bfor[ \t]+\w{1,60}(?:,[ \t]*\w{1,60})?[ \t]+in\b|\blambda\b[^:\n]{0,80}:|\b(?:None|True|False)\b",
+    r"|\bfor[ \t]+\w{1,60}(?:,[ \t]*\w{1,60})?[ \t]+in\b|\blambda\b[^:\n]{0,80}:|\b(?:None|True|False)\b"
+    r"|\A\s{0,40}#[ \t]|\b\w{1,60}\(\w{1,60}[ \t]?=(?![=>])",
     re.MULTILINE,
 )
 """A sign of Starlark."""
@@ -293,7 +294,7 @@ def reads_as_javascript(script: str) -> bool:
 
 
 def reads_as_starlark(script: str) -> bool:
-    """Whether a script that is no JavaScript is Starlark."""
+    """Whether a script that is refused as JavaScript is Starlark."""
     return _PYTHON.search(script, 0, MAX_READ) is not None and not reads_as_javascript(script)
 
 
