@@ -87,6 +87,16 @@ class DataSite:
     tested: bool
 
 
+@dataclass(frozen=True, slots=True)
+class DestructuringSite:
+    """A declaration that destructures a value, not in the head of a loop."""
+
+    start: int
+    end: int
+    is_var: bool
+    """Whether it declares by `var`, which may stand where a list of statements may not."""
+
+
 CallKind = Literal["tool", "resource", "prompt", "result"]
 
 
@@ -201,6 +211,7 @@ class CheckedScript:
     namespaces: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, dict[str, str]])
     """The namespaces it uses: see `NameUsage.namespaces`."""
     data_sites: list[DataSite] = field(default_factory=list["DataSite"])
+    destructuring_sites: list[DestructuringSite] = field(default_factory=list["DestructuringSite"])
     ending: ScriptEnding = field(default_factory=ScriptEnding)
     integers: tuple[IntegerSite, ...] = ()
 

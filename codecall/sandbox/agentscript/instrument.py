@@ -9,6 +9,7 @@ the script's end, so lines stay what they were; `InstrumentedScript.original_pos
     data        {...__ag_d((x))}          a promise has no properties to spread: it was not awaited
                 if (__ag_d((f()),1))      nor is it true or false
     integers    9007199254740993n     a number could not hold it
+    places      0;const {a}=b       what has a pattern, or is the script's value: the engine records no place for it
     lookups     `${((__ag_m=byId[(__ag_k=id)])??__ag_u(__ag_m,3,byId,__ag_k))}`     what is not found is noted
 
 For line coverage, one more call stands at each statement, and before the value of each function without braces; it
@@ -57,6 +58,9 @@ MAX_FRAMES: Final = 200
 _FRAME = re.compile(r"(?m)^ +at (?:.* )?\(?<input>:(\d{1,6}):(\d{1,6})\)?$")
 
 _TICK = "++__ag_s>__ag_n&&(__ag_n=__ag_t(__ag_s,__ag_p))"
+_PLACE = "0;"
+"""A statement for which the engine records a place, and no code."""
+
 _PADDING = "\n" * (FIRST_LINE - 1)
 # The function inside has no arguments: `arguments` of a script, which the validator refuses, would be empty too.
 _RUNTIME = '((__ag_t,__ag_l,__ag_c,__ag_d,__ag_u)=>(function(){"use strict";let __ag_s=0,__ag_n=0,__ag_p,__ag_m,__ag_k;'
@@ -148,6 +152,11 @@ def instrument(script: str, checked: CheckedScript, *, max_iterations: int) -> I
         inserts.items.append((integer.end, _CLOSE, _FOREMOST, 0, "n"))
     for site in checked.data_sites:
         inserts.around(site.start, site.end, "__ag_d((", "),1)" if site.tested else "))")
+    for declaration in checked.destructuring_sites:
+        if declaration.is_var:
+            inserts.around(declaration.start, declaration.end, f"{{{_PLACE}", "}")
+        else:
+            inserts.first(declaration.start, _PLACE, rank=2)
     for number, lookup in enumerate(checked.ending.lookups):
         # Inside of what else is around the same expression.
         inserts.items.append((lookup.start, _OPEN, -lookup.end, 1, "((__ag_m="))
@@ -155,7 +164,7 @@ def instrument(script: str, checked: CheckedScript, *, max_iterations: int) -> I
         inserts.items.append((lookup.end, _CLOSE, -lookup.start, -1, closing))
         inserts.around(lookup.key_start, lookup.key_end, "(__ag_k=(", "))")
     if checked.form != "statements" and checked.last_start is not None:
-        inserts.items.append((checked.last_start, _OPEN, -len(script) - 1, 0, "return "))
+        inserts.items.append((checked.last_start, _OPEN, -len(script) - 1, 0, f"{_PLACE}return "))
     inserts.items.sort()
 
     head = _HEAD if checked.statements is None else _COVERAGE_HEAD

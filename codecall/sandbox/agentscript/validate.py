@@ -157,6 +157,7 @@ def validate_javascript(
         sites,
         names.namespaces,
         walk.data_sites,
+        walk.destructuring_sites,
         ScriptEnding(
             walk.returns,
             None

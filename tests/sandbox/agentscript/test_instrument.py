@@ -100,6 +100,16 @@ PROGRAMS = [
     "const n = t[k = 'z']; o[n] = 4; return [k, o, {[t[k]]: 5}, Object.fromEntries([1].map(i => [t[i], i]))]",
     "const id = x => x; const t = {}; const m = new Map(); m.set(t[id('a')], 1); class A { b = {}; c(k) { "
     "return `${this.b[k]}` } } return [[...m], new A().c('d'), 'x' + t[[1].map(i => i)[0]] + 'y']",
+    # Declarations with patterns get a place of their own, wherever one may stand.
+    "let x = 1\nconst {a} = {a: x}\nlet f = () => a\nconst [b] = [f]\nreturn [a, b()]",
+    "function f() { 'use strict'\nlet {a} = {a: 2}\nreturn a }\nreturn f()",
+    "if (1) var {a} = {a: 1}; else var [a] = [2]\nfor (const x of [3]) var {b, ...c} = {b: x, d: x}\nreturn [a, b, c]",
+    "one: var [a] = [1]; do var {b} = {b: 2}; while (0) const {c} = {c: 3}; return [a, b, c]",
+    "let n = 0; for (let {i} = {i: 0}, [m] = [2]; i < m; i++) n += i; for (const {k} of [{k: 5}]) n += k; return n",
+    "switch (1) { case 1: const {a} = {a: 7}; return a; default: const [b] = [8]; return b }",
+    "const {a, b: [c = a], ...d} = {a: 1, b: [], e: 2}, f = ([x]) => { const {y} = x; return y }; "
+    "return [c, d, f([{y: 3}])]",
+    "class A { static { const {a} = {a: 1}; A.n = a } m() { var [b] = [2]; return b } } return [A.n, new A().m()]",
     "1; 'last'",
     "const x = 5\nx + 1",
     "[1, 2].map(x => x + 1)",
@@ -135,6 +145,8 @@ STATEMENTS = st.recursive(
             "out.push(n);",
             "f(n);",
             "out.push((x => x + n)(2));",
+            "var {length} = out;",
+            "{ const [x] = [n], {y} = {y: x}; out.push(y) }",
             "out.push([1, 2].map(x => (x, x * 2)).length);",
             ";",
         ]

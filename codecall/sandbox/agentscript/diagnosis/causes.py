@@ -28,7 +28,15 @@ from codecall.sandbox.agentscript.diagnosis.context import (
 )
 from codecall.sandbox.agentscript.diagnosis.flow.bindings import pattern_parts
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow
-from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED, ValuePath
+from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED, Step, ValuePath
+from codecall.sandbox.agentscript.diagnosis.places import (
+    CALLS,
+    callee_name,
+    iterated_nodes,
+    may_be_named,
+    member_nodes,
+    patterns,
+)
 from codecall.sandbox.agentscript.diagnosis.remedies import (
     advise,
     answer_fields,
@@ -55,12 +63,10 @@ _MAX_OPERANDS: Final = 200
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _NUMBER: Final = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?")
 
-_CALLS: Final = ("CallExpression", "NewExpression")
 _BUILT_IN: Final = frozenset(
     {"Array", "BigInt", "Boolean", "Date", "Map", "Number", "Object", "RegExp", "Set", "String"}
 )
 """Functions that no script can declare anew: a call of one does not fail since it is none."""
-_ITERATES: Final = frozenset({"all", "allSettled", "any", "race", "from", "fromEntries", "Map", "Set"})
 _TAKES_OBJECT: Final = frozenset({"keys", "values", "entries", "getOwnPropertyNames"})
 _GIVES_ITERATOR: Final = frozenset({"keys", "values", "entries", "matchAll"})
 _NOT_ERRORS: Final = frozenset(
@@ -90,11 +96,13 @@ def missing_destructured_property(context: FailureContext, match: MessageMatch) 
             and (fields := missing_fields(context, call.arguments[0], ""))
         ):
             return fields
-    for value, pattern, path in declaration_patterns(context):
+    for value, pattern, path in patterns(context):
         if pattern.type == "ObjectPattern":
             for observation in context.observations(value, path):
                 if missing := [item for item in observation.values if is_missing(item)]:
-                    what = context.text(value) if not path else shorten(str(path[-1]))
+                    what = context.text(value)
+                    if path:
+                        what = f"{what}[i]" if path[-1] is Step.EACH else shorten(str(path[-1]))
                     return answer_fields(observation, what, missing) | {"use": _advice(context, "", observation, "")}
     return None
 
@@ -111,12 +119,18 @@ def data_of_failed_call(context: FailureContext, match: MessageMatch) -> HintFie
     if not failed or context.dataflow is None:
         return None
     member = match.groupdict().get("member")
-    owners = [node.object for node in member_nodes(context, member)] if member else []
-    owners += [value for value, _, _ in declaration_patterns(context)]
-    for owner in owners:
-        if any(origin.path == ("data",) for origin in context.dataflow.origins(owner)):
-            result = f"`{context.owner_text(owner.object)}" if owner.type == "MemberExpression" else "`"
-            return {"what": context.text(owner), "result": result, "tool": shorten(failed[-1].name)}
+    owners: list[tuple[Node, ValuePath]] = (
+        [(node.object, ()) for node in member_nodes(context, member)] if member else []
+    )
+    owners += [(value, path) for value, _, path in patterns(context)]
+    for owner, path in owners:
+        if any((*origin.path, *path) == ("data",) for origin in context.dataflow.origins(owner)):
+            result: Node | None = owner if path else owner.object if owner.type == "MemberExpression" else None
+            return {
+                "what": "data" if path else context.text(owner),
+                "result": "`" if result is None else f"`{context.owner_text(result)}",
+                "tool": shorten(failed[-1].name),
+            }
     return None
 
 
@@ -140,7 +154,7 @@ def unknown_tool(context: FailureContext, match: MessageMatch) -> HintFields | N
 
 def unknown_tool_destructured(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """What `getTool` gives of a tool that does not exist is destructured."""
-    for value, _, path in declaration_patterns(context):
+    for value, _, path in patterns(context):
         if not path and (call := _get_tool_call(context, value)) is not None:
             return {"what": context.text(call), **message_fields(context, match)}
     return None
@@ -214,31 +228,11 @@ def _changed(context: FailureContext, name: str) -> Iterator[tuple[Node, Literal
         member = node.callee if is_call else node.left if node.type == "AssignmentExpression" else node.argument
         if member.type != "MemberExpression" or (is_call and str(member_name(member)) not in _EMPTY):
             continue
-        if _may_be_named(member, name):
+        if may_be_named(member, name):
             yield member, "adds" if is_call else "writes" if not member.computed else "leads"
         while (member := member.object).type == "MemberExpression":
-            if _may_be_named(member, name):
+            if may_be_named(member, name):
                 yield member, "leads"
-
-
-def _may_be_named(member: Node, name: str) -> bool:
-    return str(member_name(member)) == name or (member.computed and member_name(member) is None)
-
-
-def member_nodes(context: FailureContext, member: str) -> list[Node]:
-    """The member expressions at the place of the failure that may name `member`, the innermost first."""
-    nodes = context.enclosing("MemberExpression")
-    return [node for node in nodes if _may_be_named(node, member)]
-
-
-def declaration_patterns(context: FailureContext) -> Iterator[tuple[Node, Node, ValuePath]]:
-    """Every part of the patterns of a declaration at the place: the destructured value, the part, and the path to
-    it."""
-    for declaration in context.enclosing("VariableDeclaration")[:1]:
-        for declarator in declaration.declarations:
-            if declarator.init is not None:
-                for part, path in pattern_parts(declarator.id):
-                    yield declarator.init, part, path
 
 
 def _advice(context: FailureContext, owner: str, observation: Observation, member: str) -> str:
@@ -327,7 +321,7 @@ def _operands(context: FailureContext, value: Node) -> Iterator[Node]:
 def missing_method(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """A method is called that the value in an answer does not have."""
     del match
-    for call in context.enclosing(*_CALLS):
+    for call in context.enclosing(*CALLS):
         if call.callee.type != "MemberExpression" or not isinstance(method := member_name(call.callee), str):
             continue
         owner: Node = call.callee.object
@@ -422,7 +416,7 @@ def not_a_function(context: FailureContext, match: MessageMatch) -> HintFields |
 def _failing_calls(context: FailureContext) -> list[Node]:
     """The calls that may have failed at the place. The engine reports where the called name stands, or where the last
     argument was read."""
-    calls = [call for call in context.enclosing(*_CALLS) if getattr(call.callee, "name", None) not in _BUILT_IN]
+    calls = [call for call in context.enclosing(*CALLS) if getattr(call.callee, "name", None) not in _BUILT_IN]
     exact = [call for call in calls if span(_called_name(call.callee))[0] - PREFIX_LENGTH == context.offset]
     return exact or calls
 
@@ -492,21 +486,6 @@ def not_iterable(context: FailureContext, match: MessageMatch) -> HintFields | N
     return {"what": texts[0]} if len(texts) == 1 else None
 
 
-def iterated_nodes(context: FailureContext) -> Iterator[Node]:
-    """The expressions at the place that are iterated over, the innermost first."""
-    for node in context.enclosing("ForOfStatement", "SpreadElement", "YieldExpression", *_CALLS):
-        if node.type == "ForOfStatement":
-            yield node.right
-        elif node.type in _CALLS:
-            if node.arguments and callee_name(node) in _ITERATES:
-                yield node.arguments[0]
-        elif node.argument is not None:
-            yield node.argument
-    for value, pattern, path in declaration_patterns(context):
-        if pattern.type == "ArrayPattern" and not path:
-            yield value
-
-
 def parsed_twice(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """`JSON.parse` is called with a value that is not a text."""
     del match
@@ -522,12 +501,6 @@ def invalid_json(context: FailureContext, match: MessageMatch) -> HintFields | N
     """`JSON.parse` is called with a text that is not JSON."""
     calls = [call for call in context.enclosing("CallExpression") if callee_name(call) == "parse" and call.arguments]
     return {"what": context.text(calls[0].arguments[0]), **message_fields(context, match)} if calls else None
-
-
-def callee_name(call: Node) -> str | None:
-    """The last name of the called expression."""
-    callee: Node = call.callee
-    return str(member_name(callee)) if callee.type == "MemberExpression" else getattr(callee, "name", None)
 
 
 def with_article(kind: str) -> str:
@@ -592,5 +565,5 @@ def parallel_calls(dataflow: DataFlow) -> list[int]:
 def invalid_regular_expression(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """A regular expression is created from a text."""
     del match
-    calls = [node for node in context.enclosing(*_CALLS) if context.text(node.callee) == "RegExp"]
+    calls = [node for node in context.enclosing(*CALLS) if context.text(node.callee) == "RegExp"]
     return {} if calls else None

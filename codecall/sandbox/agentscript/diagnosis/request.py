@@ -11,12 +11,7 @@ from typing import Final, cast
 import msgspec
 
 from codecall.sandbox.agentscript.diagnosis.calls import MAX_SHOWN, shorten
-from codecall.sandbox.agentscript.diagnosis.causes import (
-    declaration_patterns,
-    iterated_nodes,
-    member_nodes,
-    with_article,
-)
+from codecall.sandbox.agentscript.diagnosis.causes import with_article
 from codecall.sandbox.agentscript.diagnosis.context import (
     FailureContext,
     HintFields,
@@ -30,6 +25,7 @@ from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, with_
 from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED, ValuePath
 from codecall.sandbox.agentscript.diagnosis.flow.values import CONTEXT as NAME
 from codecall.sandbox.agentscript.diagnosis.flow.values import UNKNOWN, KnownValues
+from codecall.sandbox.agentscript.diagnosis.places import iterated_nodes, member_nodes, patterns
 from codecall.sandbox.agentscript.diagnosis.reads.uses import AnswerUses
 from codecall.sandbox.agentscript.diagnosis.remedies import MAX_KEYS, is_missing, list_advice, may_have
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
@@ -88,12 +84,8 @@ def missing_destructured_property(context: FailureContext, match: MessageMatch) 
     """What the request has not brought is destructured, or passed to `Object.keys` or one of its kin."""
     del match
     given = [call.arguments[0] for call in context.enclosing("CallExpression") if call.arguments]
-    patterns = [(value, path) for value, part, path in declaration_patterns(context) if part.type == "ObjectPattern"]
-    # The engine may report the place of the declaration before.
-    nodes = () if context.dataflow is None else context.dataflow.nodes
-    others = [node for node in nodes if node.type == "VariableDeclarator" and node.id.type == "ObjectPattern"]
-    values = [node.init for node in others if node.init is not None]
-    return brought_fields(context, [*((node, ()) for node in given), *patterns, *((node, ()) for node in values)])
+    taken = [(value, path) for value, part, path in patterns(context) if part.type == "ObjectPattern"]
+    return brought_fields(context, [*((node, ()) for node in given), *taken])
 
 
 def not_a_list(context: FailureContext, match: MessageMatch) -> HintFields | None:

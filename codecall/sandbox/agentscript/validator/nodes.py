@@ -12,6 +12,7 @@ from typing import Final
 from codecall.sandbox.agentscript.checked import (
     AsyncCallback,
     CatchSite,
+    DestructuringSite,
     FunctionSite,
     LoopSite,
     MistakenCallback,
@@ -367,6 +368,15 @@ def _block(walk: Walk, node: Node, scope: Scope) -> None:
 
 
 def _variables(walk: Walk, node: Node, scope: Scope) -> None:
+    if any(declarator.id.type != "Identifier" for declarator in node.declarations):
+        start, end = node.range
+        walk.destructuring_sites.append(
+            DestructuringSite(start - PREFIX_LENGTH, end - PREFIX_LENGTH, is_var=node.kind == "var")
+        )
+    _declare_variables(walk, node, scope)
+
+
+def _declare_variables(walk: Walk, node: Node, scope: Scope) -> None:
     kind: str = node.kind
     if kind not in VARIABLE_KINDS:
         walk.refuse(VARIANTS["using" if kind == "using" else "variable kind"], node, kind)
@@ -441,7 +451,10 @@ def _add_loop(walk: Walk, node: Node) -> None:
 def _for(walk: Walk, node: Node, scope: Scope) -> None:
     _add_loop(walk, node)
     inner = Scope(scope)
-    walk.push(node.init, inner)
+    if node.init is not None and node.init.type == "VariableDeclaration":
+        _declare_variables(walk, node.init, inner)
+    else:
+        walk.push(node.init, inner)
     walk.push(node.test, inner)
     walk.push(node.update, inner)
     walk.push(node.body, inner)
@@ -451,7 +464,7 @@ def _for_each(walk: Walk, node: Node, scope: Scope) -> None:
     _add_loop(walk, node)
     inner = Scope(scope)
     if node.left.type == "VariableDeclaration":
-        walk.push(node.left, inner)
+        _declare_variables(walk, node.left, inner)
         if node.left.kind != "var":
             _set_value_spans(node.left.declarations[0].id, node.right, inner)
     else:

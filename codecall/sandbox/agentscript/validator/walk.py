@@ -15,6 +15,7 @@ from codecall.sandbox.agentscript.checked import (
     AsyncCallback,
     CatchSite,
     DataSite,
+    DestructuringSite,
     FunctionSite,
     LoopSite,
     MistakenCallback,
@@ -67,6 +68,7 @@ class Walk:
         self.functions: list[FunctionSite] = []
         self.catches: list[CatchSite] = []
         self.data_sites: list[DataSite] = []
+        self.destructuring_sites: list[DestructuringSite] = []
         self.mistaken_callbacks: list[MistakenCallback] = []
         self.async_callbacks: list[AsyncCallback] = []
         self.reads: dict[str, None] = {}

@@ -371,7 +371,10 @@ async def test_a_break_that_tests_what_no_answer_has_is_named(head: str, enclave
     assert "Did you mean `p.users`?" in error["hint"]
 
 
-@pytest.mark.parametrize("script", ["return r.data.name", "const { data } = r; return data.name"])
+@pytest.mark.parametrize(
+    "script",
+    ["return r.data.name", "const { data } = r; return data.name", "const { data: { name } } = r; return name"],
+)
 async def test_the_value_of_a_call_that_failed_is_not_looked_for(script: str, enclave: Enclave) -> None:
     error = await fails(enclave, f"const r = await callTool('none', {{}}, {{ throwOnError: false }}); {script}")
     assert "is undefined: none failed, and with `throwOnError: false` the message is at `" in error["hint"]

@@ -28,6 +28,8 @@ _SECOND_PARAMETER: Final = frozenset({"reduce", "reduceRight"})
 _FILLING: Final = frozenset({"push", "unshift"})
 """Methods of a list that put items into it."""
 
+PATTERNS: Final = frozenset({"ArrayPattern", "ObjectPattern"})
+
 Span: TypeAlias = tuple[int, int]
 """Start and end in the parsed text."""
 
@@ -57,8 +59,8 @@ class Bindings:
         self.nodes: list[Node] = []
         """All nodes, from the first to the last."""
         self._by_name: dict[str, list[Binding]] = {}
-        self._defaulted: dict[int, list[Binding]] = {}
-        """By the identity of a pattern with a default: what its value is taken from."""
+        self._by_pattern: dict[int, list[Binding]] = {}
+        """By the identity of a pattern, or of a part of one that has a default: what its value is taken from."""
         self._arguments: set[int] = set()
         """The identities of arguments that are followed to a parameter."""
         self._items: set[int] = set()
@@ -88,9 +90,9 @@ class Bindings:
         return id(argument) in self._items
 
     def of(self, target: Node) -> Sequence[Binding]:
-        """How a name, or a pattern with a default, gets its values."""
-        if target.type == "AssignmentPattern":
-            return self._defaulted.get(id(target), ())
+        """How a name, a pattern, or a part of one that has a default gets its values."""
+        if target.type != "Identifier":
+            return self._by_pattern.get(id(target), ())
         variable = target.name, self.declaring_scope(target)
         if variable not in self._by_variable:
             bindings = self._by_name.get(target.name, ())
@@ -205,9 +207,9 @@ class Bindings:
     ) -> None:
         """Bind the names in a pattern to their values in `scope`; None: in the scope where each is declared."""
         for target, steps in pattern_parts(pattern, path):
-            if target.type == "AssignmentPattern" and steps:
+            if target.type in PATTERNS or (target.type == "AssignmentPattern" and steps):
                 binding = Binding(scope or span(target), value, steps, call)
-                self._defaulted.setdefault(id(target), []).append(binding)
+                self._by_pattern.setdefault(id(target), []).append(binding)
             elif target.type == "Identifier" and (home := scope or self.declaring_scope(target)) is not None:
                 self._by_name.setdefault(target.name, []).append(Binding(home, value, steps, call))
 

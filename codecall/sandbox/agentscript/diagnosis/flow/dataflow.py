@@ -279,7 +279,7 @@ class DataFlow:
         return len(self._bindings.of(name)) == 1
 
     def bindings_of(self, name: Node) -> Sequence[Binding]:
-        """How the variable that `name` stands for gets its values."""
+        """How the variable that `name` stands for, or a pattern, gets its values."""
         return self._bindings.of(name)
 
     def values_of(self, name: Node) -> list[Node]:
