@@ -33,7 +33,6 @@ from codecall.approvals.request import (
     Decision,
     Lifetime,
 )
-from codecall.redaction.questions import MAX_SHOWN_CHARS, question_size
 from codecall.sandbox.interfaces import CallMemory
 
 DENY: Final = "deny"
@@ -276,11 +275,9 @@ def read_answer(result: ElicitResult, request: ApprovalRequest) -> Decision | No
 
 
 def form_of(request: object) -> ElicitRequestFormParams | None:
-    """The form that a tool's question shows; None for a question of another kind, or one too long to be shown."""
+    """The form that a tool's question shows; None for a question of another kind."""
     params = request.params if isinstance(request, ElicitRequest) else None
-    if not isinstance(params, ElicitRequestFormParams):
-        return None
-    return params if question_size(params.message, params.requested_schema) <= MAX_SHOWN_CHARS else None
+    return params if isinstance(params, ElicitRequestFormParams) else None
 
 
 def can_elicit(context: Context) -> bool:

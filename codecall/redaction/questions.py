@@ -43,16 +43,16 @@ def question_size(message: str, form: object) -> int:
     return len(message) + len(json.dumps(form))
 
 
-def check_size(message: str, form: object) -> None:
-    """Refuse a question that is too long to be shown. Comes before all that makes it visible, which takes a while.
+def check_size(*questions: tuple[str, object]) -> None:
+    """Refuse questions, each a message and its form or URL, that are too long to be shown together. Comes before all
+    that makes them visible, which takes a while.
 
     Raises:
-        HiddenTextError: it is.
+        HiddenTextError: they are.
     """
-    if (size := question_size(message, form)) > MAX_SHOWN_CHARS:
-        raise HiddenTextError(
-            f"the question has {size:,} characters, and a person is shown at most {MAX_SHOWN_CHARS:,}"
-        )
+    if (size := sum(question_size(message, form) for message, form in questions)) > MAX_SHOWN_CHARS:
+        have = "question has" if len(questions) == 1 else f"{len(questions)} questions have"
+        raise HiddenTextError(f"the {have} {size:,} characters, and a person is shown at most {MAX_SHOWN_CHARS:,}")
 
 
 def visible_form(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,8 @@ SERVERS = Path(__file__).parent / "servers"
 PLAIN = SERVERS / "plain.py"
 RAW = StdioServer(command=sys.executable, args=("-S", "-E", str(SERVERS / "raw.py")))
 """A server that writes whatever it is called with."""
+MODERN_RAW = StdioServer(command=RAW.command, args=(*RAW.args, "modern"))
+"""The same, of 2026-07-28."""
 
 
 def plain_server(*words: str, **options: Any) -> StdioServer:

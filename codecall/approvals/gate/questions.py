@@ -43,7 +43,7 @@ from codecall.approvals.request import MAX_SHOWN_CHARS, ApprovalRequest, Decisio
 from codecall.calls.clock import OUTER_CLOCKS, all_stopped
 from codecall.catalog.entries import CatalogEntry, call_kind, entry_label
 from codecall.errors import InputRequiredError
-from codecall.redaction.questions import HiddenTextError, visible_form
+from codecall.redaction.questions import HiddenTextError, check_size, visible_form
 from codecall.sandbox.clock import RunClock
 
 T = TypeVar("T")
@@ -132,8 +132,11 @@ class RunQuestions:
         """Whether the client takes several questions at once."""
         return self._others is not None and self._others.batches
 
-    def _too_many(self) -> TooManyQuestionsError:
-        return TooManyQuestionsError(f"the run has asked {self._asked} questions already, and may ask no more")
+    def _too_many(self, more: int = 1) -> TooManyQuestionsError:
+        most = self._service.options.max_questions
+        left = most - self._asked
+        may = "no more" if left <= 0 else f"{left} more, not {more}"
+        return TooManyQuestionsError(f"the run has asked {self._asked} questions already, and may ask {may}")
 
     def _count_question(self) -> None:
         self._asked += 1
@@ -218,13 +221,13 @@ class RunQuestions:
 
         Raises:
             ApprovalRequiredError: too many runs wait, or there is no answer in time.
-            InputRequiredError: the run may ask no more.
+            InputRequiredError: the run may not ask so many.
         """
         requests = asked.input_requests or {}
         if not requests:  # it asks for time, which it is given as the SDK's clients give it
             await asyncio.sleep(_PAUSE_S)
-        questions = [ask for each in requests.values() if (ask := self._question(entry.name, entry.server, each))]
-        if len(questions) < len(requests):
+        self._check_count(entry, len(requests))
+        if (questions := self._questions(entry, list(requests.values()))) is None:
             return None
         answers: list[object] = []
         # Where the client takes several at once, they are one round.
@@ -238,8 +241,7 @@ class RunQuestions:
 
     async def _pass_on(self, entry: CatalogEntry, questions: Sequence[Ask]) -> Sequence[object]:
         """The answers to questions that are asked together; a None if there is none."""
-        if self._asked + len(questions) > self._service.options.max_questions:
-            raise _not_passed_on(entry, self._too_many())
+        self._check_count(entry, len(questions))
         for _ in questions:
             self._count_question()
 
@@ -286,15 +288,40 @@ class RunQuestions:
         """Held while a question is open, where the client is asked one after the other."""
         return contextlib.nullcontext() if self.batches else self._turn
 
+    def _check_count(self, entry: CatalogEntry, more: int) -> None:
+        """Refuse questions of a tool that are more than the run may ask.
+
+        Raises:
+            InputRequiredError: they are.
+        """
+        if more and self._asked + more > self._service.options.max_questions:
+            raise _not_passed_on(entry, self._too_many(more))
+
+    def _questions(self, entry: CatalogEntry, requests: Sequence[InputRequest]) -> list[Ask] | None:
+        """What passes the questions of one answer on; None if one cannot be passed on, or all are too long to be
+        shown."""
+        questions: list[Ask] = []
+        try:
+            if self.channel is not None:
+                check_size(*((form.message, form.requested_schema) for form in filter(None, map(form_of, requests))))
+            for each in requests:
+                if (ask := self._question(entry.name, entry.server, each)) is None:
+                    return None
+                questions.append(ask)
+        except HiddenTextError as refused:
+            logger.warning("approvals: a question of %r is not passed on: %s", entry.name, refused)
+            return None
+        return questions
+
     def _question(self, tool: str, server: str, asked_for: InputRequest) -> Ask | None:
-        """Passes one question of a tool on; None if it cannot be."""
+        """Passes one question of a tool on; None if it cannot be.
+
+        Raises:
+            HiddenTextError: a person does not see all of it.
+        """
         channel, others = self.channel, self._others
         if (form := form_of(asked_for)) is not None and channel is not None:
-            try:
-                schema = visible_form(form.requested_schema)
-            except HiddenTextError as refused:
-                logger.warning("approvals: a question of %r is not passed on: %s", tool, refused)
-                return None
+            schema = visible_form(form.requested_schema)
             return partial(channel.elicit, passed_question(tool, server, form.message), schema)
         if isinstance(asked_for, ElicitRequest) or others is None or not can_answer(self._context, asked_for):
             return None

@@ -15,7 +15,7 @@ import logging
 import math
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Hashable
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -152,8 +152,9 @@ class InFlightCall:
         """The result of a request whose questions go to the client; those of a script are named by its gate."""
         if not isinstance(result, mcp_types.InputRequiredResult) or ASK_CLIENT.get() is not None:
             return result
-        requests = {key: named_question(self._server, each) for key, each in (result.input_requests or {}).items()}
-        return cast("T", result.model_copy(update={"input_requests": requests}))
+        requests = result.input_requests or {}
+        named = named_questions(self._server, list(requests.values()))
+        return cast("T", result.model_copy(update={"input_requests": dict(zip(requests, named, strict=True))}))
 
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Give the call its whole time again, and pass the progress on. Of several that wait, only the last is passed
@@ -316,6 +317,7 @@ class MessageRouter:
         self._on_change = on_change
         self._unanswered: dict[mcp_types.RequestId, InFlightCall] = {}
         self._lingering: list[_LingeringCalls] = []
+        self._invalid = 0
 
     def request_sent(self, request_id: mcp_types.RequestId) -> None:
         """Note that a request goes to the server, in the course of a call or of none."""
@@ -353,6 +355,13 @@ class MessageRouter:
         else:
             entry.unanswered |= unanswered
             entry.deadline = math.inf
+
+    def notification_dropped(self, method: str) -> None:
+        """Note that a notification of the server is not what MCP says; log it the first time, the second, the fourth
+        and so on."""
+        self._invalid += 1
+        if self._invalid & (self._invalid - 1) == 0:
+            self._logger.warning("%d invalid notifications were left out, the last a %r", self._invalid, method)
 
     async def handle_notification(self, message: IncomingMessage) -> None:
         """Report a notification of the server that a list has changed; ignore others."""
@@ -454,7 +463,7 @@ async def _ask_client(context: Context, server: str, request: mcp_types.InputReq
         )
     if not context.session.check_client_capability(capabilities):
         raise _refusal(f"the client cannot be asked for {what}: it does not offer it")
-    request = named_question(server, request)
+    (request,) = named_questions(server, [request])
     if isinstance(params := request.params, mcp_types.ElicitRequestURLParams) and params.elicitation_id is None:
         # It has none on 2026-07-28, and needs one before.
         request = mcp_types.ElicitRequest(params=params.model_copy(update={"elicitation_id": uuid.uuid4().hex}))
@@ -462,39 +471,52 @@ async def _ask_client(context: Context, server: str, request: mcp_types.InputReq
     return await context.session.send_request(request, answer, metadata=related)
 
 
-def named_question(server: str, request: mcp_types.InputRequest) -> mcp_types.InputRequest:
-    """A question to a person with the name of its server before it: whoever is asked for a password knows who asks.
+def named_questions(server: str, requests: Sequence[mcp_types.InputRequest]) -> list[mcp_types.InputRequest]:
+    """Questions of one message, those to a person with the name of their server before them: whoever is asked for a
+    password knows who asks.
 
     Raises:
-        MCPError: a part of it cannot be seen, or its URL is none that a person can be sent to.
+        MCPError: a part of one cannot be seen, a URL is none that a person can be sent to, or they are too long
+            together.
     """
+    to_person = [request.params for request in requests if isinstance(request, mcp_types.ElicitRequest)]
+    try:
+        check_size(*((params.message, _form_or_url(params)) for params in to_person))
+        return [_named_question(server, request) for request in requests]
+    except HiddenTextError as refused:
+        raise _refusal(str(refused)) from None
+
+
+def _form_or_url(params: mcp_types.ElicitRequestParams) -> object:
+    return params.requested_schema if isinstance(params, mcp_types.ElicitRequestFormParams) else params.url
+
+
+def _named_question(server: str, request: mcp_types.InputRequest) -> mcp_types.InputRequest:
     if not isinstance(request, mcp_types.ElicitRequest):
         return request
     params, changes = request.params, dict[str, object]()
-    try:
-        if isinstance(params, mcp_types.ElicitRequestFormParams):
-            check_size(params.message, params.requested_schema)
-            changes["requested_schema"] = visible_form(params.requested_schema)
-        else:
-            check_size(params.message, params.url)
-            check_url(params.url)
-    except HiddenTextError as refused:
-        raise _refusal(str(refused)) from None
+    if isinstance(params, mcp_types.ElicitRequestFormParams):
+        changes["requested_schema"] = visible_form(params.requested_schema)
+    else:
+        check_url(params.url)
     changes["message"] = f"[{server}] {quoted(params.message).lstrip(' ')}"
     return mcp_types.ElicitRequest(params=params.model_copy(update=changes))
 
 
 def named_url_error(server: str, error: mcp_types.ErrorData) -> MCPError:
-    """The error of a server that wants a person to visit URLs first, its questions as `named_question` has them.
+    """The error of a server that wants a person to visit URLs first, its questions as `named_questions` has them.
 
     Raises:
-        MCPError: as `named_question`, or they cannot be read.
+        MCPError: as `named_questions`, or they are too many, or cannot be read.
     """
     try:
+        listed = cast("dict[str, list[object]]", error.data or {}).get("elicitations", [])
+        if len(listed) > MAX_QUESTIONS:
+            raise _refusal(f"the server sends a person to more than {MAX_QUESTIONS} URLs at once")
         asked = UrlElicitationRequiredError.from_error(error).elicitations
     except (ValueError, TypeError, AttributeError):
         raise _refusal("the server sends a person to URLs in a way that cannot be read") from None
-    named = [named_question(server, mcp_types.ElicitRequest(params=each)).params for each in asked[:MAX_QUESTIONS]]
+    named = [each.params for each in named_questions(server, [mcp_types.ElicitRequest(params=each) for each in asked])]
     return UrlElicitationRequiredError(cast("list[mcp_types.ElicitRequestURLParams]", named), error.message)
 
 

@@ -12,6 +12,7 @@ Private names of the two libraries that the gateway uses, all of them in the fun
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -22,13 +23,29 @@ from mcp import ClientSession
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
 from mcp.shared.message import SessionMessage
+from mcp_types.methods import parse_server_notification
+from mcp_types.version import LATEST_HANDSHAKE_VERSION
+from pydantic import ValidationError
+from pydantic_core import to_json
 
 from codecall.gateway.upstream.long_results import attach_parts, detach_parts
-from codecall.gateway.upstream.messages import Throttle, shorten_error
-from codecall.gateway.upstream.relay import MessageRouter
+from codecall.gateway.upstream.messages import (
+    MAX_UNSOLICITED_BYTES,
+    Throttle,
+    is_within_value_limit,
+    shorten_error,
+    unreadable_response,
+)
+from codecall.gateway.upstream.relay import MAX_QUESTIONS, MessageRouter
 
 MAX_OPEN_REQUESTS: Final = 32
 """Requests of one server that may wait for answers; more are refused."""
+
+MAX_QUESTION_VALUES: Final = 10_000
+"""Values and names in the questions of one answer; the SDK takes some 10 microseconds for each."""
+
+MAX_STATE_CHARS: Final = 1024 * 1024
+"""Characters of the state of an answer that asks, as JSON. Sealed, it comes back in the body of a request."""
 
 _MESSAGES_PER_S: Final = 1000
 """Messages read of one server in a second that are no answers. What they cost is bounded by the transports."""
@@ -64,7 +81,7 @@ class RelayingSession(ClientSession):
             "log_level": None,
         }
         writer = self._requests = _RequestWriter(write, router)
-        reader = _BoundedReader(read, writer, router, on_close)
+        reader = _BoundedReader(read, writer, router, on_close, lambda: self.protocol_version)
         super().__init__(cast("Any", reader), cast("Any", writer), **{**options, **callbacks})
 
     def awaits(self, request_id: mcp_types.RequestId | None) -> bool:
@@ -136,12 +153,18 @@ class _BoundedReader:
     when it is read no more."""
 
     def __init__(
-        self, stream: Any, writer: _RequestWriter, router: MessageRouter, on_close: Callable[[], None]
+        self,
+        stream: Any,
+        writer: _RequestWriter,
+        router: MessageRouter,
+        on_close: Callable[[], None],
+        version: Callable[[], str | None],
     ) -> None:
         self._stream = stream
         self._writer = writer
         self._router = router
         self._on_close = on_close
+        self._version = version
         self._throttle = Throttle(_MESSAGES_PER_S)
 
     @property
@@ -155,24 +178,20 @@ class _BoundedReader:
         return item
 
     async def _accept(self, item: _Item) -> bool:
-        """Whether the session gets this message; one that it does not get has been answered."""
+        """Whether the session gets this message; a request that it does not get has been answered."""
         message = None if isinstance(item, Exception) else item.message
         if isinstance(message, mcp_types.JSONRPCError):
             shorten_error(message)
         if isinstance(message, _RESPONSES):
-            response_id = None if message.id is None else coerce_request_id(message.id)
-            if response_id is not None:
-                self._router.response_received(response_id)
-            if response_id not in self._writer.sent_requests:  # else an answer, which waits for nothing
-                await self._throttle.wait()
-            else:
-                self._writer.sent_requests.discard(response_id)
-                if isinstance(message, mcp_types.JSONRPCResponse):
-                    await detach_parts(message.result)
+            cast("SessionMessage", item).message = await self._bounded(message)
             return True
         await self._throttle.wait()
-        if isinstance(message, mcp_types.JSONRPCNotification) and message.method == "notifications/cancelled":
-            if (cancelled := cancelled_request_id_from_params(message.params)) is not None:
+        if isinstance(message, mcp_types.JSONRPCNotification):
+            if not self._is_valid(message):
+                self._router.notification_dropped(message.method)
+                return False
+            cancels = message.method == "notifications/cancelled"
+            if cancels and (cancelled := cancelled_request_id_from_params(message.params)) is not None:
                 self._writer.cancel(coerce_request_id(cancelled))
         elif isinstance(message, mcp_types.JSONRPCRequest):
             request_id = coerce_request_id(message.id)
@@ -183,6 +202,34 @@ class _BoundedReader:
                 await self._writer.refuse(message.id, f"{MAX_OPEN_REQUESTS} requests wait for their answers")
                 return False
             self._writer.open_requests.add(request_id)
+        return True
+
+    async def _bounded(
+        self, message: mcp_types.JSONRPCResponse | mcp_types.JSONRPCError
+    ) -> mcp_types.JSONRPCResponse | mcp_types.JSONRPCError:
+        """The response that the session gets: without what it need not read; an error in place of one that asks too
+        much."""
+        response_id = None if message.id is None else coerce_request_id(message.id)
+        if response_id is not None:
+            self._router.response_received(response_id)
+        if response_id not in self._writer.sent_requests:  # else an answer, which waits for nothing
+            await self._throttle.wait()
+            return message
+        self._writer.sent_requests.discard(response_id)
+        if isinstance(message, mcp_types.JSONRPCResponse):
+            if (excess := _excess_asked(message.result)) is not None:
+                return unreadable_response(message.id, f"it has more than {excess}")
+            await detach_parts(message.result)
+        return message
+
+    def _is_valid(self, message: mcp_types.JSONRPCNotification) -> bool:
+        """Whether a notification is what MCP says; the SDK logs each that is not with a traceback."""
+        try:
+            parse_server_notification(message.method, self._version() or LATEST_HANDSHAKE_VERSION, message.params)
+        except KeyError:  # not of this version: the SDK ignores it
+            return True
+        except ValidationError:
+            return False
         return True
 
     async def aclose(self) -> None:
@@ -206,6 +253,21 @@ class _BoundedReader:
     ) -> None:
         self._on_close()
         await self._stream.__aexit__(kind, value, trace)
+
+
+def _excess_asked(result: Mapping[str, Any]) -> str | None:
+    """How much of what an answer may ask, if it asks more: `20 questions`. What the SDK refuses at once is none."""
+    state, requests = result.get("requestState"), result.get("inputRequests")
+    if isinstance(state, str) and (len(state) > MAX_STATE_CHARS or len(json.dumps(state)) > MAX_STATE_CHARS):
+        return f"{MAX_STATE_CHARS // 2**20} MiB of state"
+    if not isinstance(requests, dict):
+        return None
+    if len(cast("dict[str, object]", requests)) > MAX_QUESTIONS:
+        return f"{MAX_QUESTIONS} questions"
+    data = to_json(requests)
+    if len(data) > MAX_UNSOLICITED_BYTES:
+        return f"{MAX_UNSOLICITED_BYTES // 2**20} MiB of questions"
+    return None if is_within_value_limit(data, MAX_QUESTION_VALUES) else f"{MAX_QUESTION_VALUES:,} values of questions"
 
 
 def set_header_parameters(session: ClientSession, tool: str, headers: Mapping[Any, str]) -> None:

@@ -1,4 +1,7 @@
-"""A server over standard input and output that writes whatever it is told to, and tells what it was answered."""
+"""A server over standard input and output that writes whatever it is told to, and tells what it was answered.
+
+Called with `modern`, it speaks 2026-07-28.
+"""
 
 import json
 import sys
@@ -18,6 +21,12 @@ for line in sys.stdin:
     elif method == "initialize":
         about = {"name": "raw", "version": "1"}
         send(number, {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": about})
+    elif method == "server/discover" and "modern" in sys.argv:
+        about = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "capabilities": {"tools": {}}}
+        send(number, {**about, "supportedVersions": ["2026-07-28"], "serverInfo": {"name": "raw", "version": "1"}})
+    elif method == "tools/list" and "modern" in sys.argv:
+        about = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+        send(number, {**about, "tools": [{"name": "write", "inputSchema": {"type": "object"}}]})
     elif method == "tools/list":
         send(number, {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in ("write", "answers")]})
     elif method == "tools/call" and message["params"]["name"] == "answers":

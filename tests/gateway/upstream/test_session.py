@@ -1,0 +1,104 @@
+"""What one answer of a server may ask, and notifications that are none; with real processes."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+from fastmcp import Client
+from mcp import MCPError
+from mcp_types import InputRequiredResult
+
+from codecall.gateway.upstream.relay import MAX_QUESTIONS
+from codecall.gateway.upstream.server import Backend
+from codecall.redaction.questions import MAX_SHOWN_CHARS
+from tests.gateway.backends import MODERN_RAW, RAW, result_text, serve_components
+from tests.loop_turns import assert_turns_below
+
+MODERN = "2026-07-28"
+FINE = '{"jsonrpc":"2.0","id":%ID%,"result":{"resultType":"complete","content":[{"type":"text","text":"fine"}]}}'
+
+
+def form(message: str, **fields: Any) -> dict[str, Any]:
+    """A question to a person."""
+    schema = {"type": "object", "properties": fields}
+    return {"method": "elicitation/create", "params": {"mode": "form", "message": message, "requestedSchema": schema}}
+
+
+def asking(*requests: dict[str, Any], **more: Any) -> str:
+    """The line of an answer that asks this."""
+    named = {str(number): request for number, request in enumerate(requests)}
+    result = {"resultType": "input_required", "inputRequests": named, **more}
+    return '{"jsonrpc":"2.0","id":%ID%,"result":' + json.dumps(result) + "}"
+
+
+async def ask(client: Client[Any], line: str) -> Any:
+    """What a client gets whose tool answers with this."""
+    return await client.session.call_tool("write", {"lines": [[line, 1]]}, allow_input_required=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "excess"),
+    [
+        (asking(*[{}] * 40_000), "20 questions"),
+        (asking(*[form("\n" * 15_000)] * 200), "20 questions"),
+        (asking(form("Who?"), requestState="s" * 2_000_000), "1 MiB of state"),
+        (asking(requestState="é" * 600_000), "1 MiB of state"),
+        (asking(form("x" * (4 * 1024 * 1024))), "4 MiB of questions"),
+        (
+            asking({"method": "sampling/createMessage", "params": {"maxTokens": 1, "messages": [{}] * 60_000}}),
+            "10,000 values of questions",
+        ),
+    ],
+    ids=["empty", "lines", "state", "state in another script", "long", "messages"],
+)
+async def test_an_answer_that_asks_too_much_is_not_read(line: str, excess: str) -> None:
+    async with (
+        serve_components(Backend("raw", MODERN_RAW)) as server,
+        Client(server, mode=MODERN) as client,
+    ):
+        assert f"answer was not read: it has more than {excess}" in result_text(await ask(client, line))
+        assert result_text(await ask(client, FINE)) == "fine"
+
+
+async def test_an_answer_with_very_many_questions_holds_nobody_up() -> None:
+    async with Backend("raw", MODERN_RAW) as backend:
+
+        async def refused() -> None:
+            lines = [[asking(*[{}] * 40_000), 1]]
+            async with backend.use(None) as call:
+                with pytest.raises(MCPError, match="was not read"):
+                    await call.session.call_tool("write", {"lines": lines}, allow_input_required=True)
+
+        await assert_turns_below(10, refused)
+
+
+async def test_the_questions_of_one_answer_are_no_longer_than_a_person_can_judge() -> None:
+    async with (
+        serve_components(Backend("raw", MODERN_RAW)) as server,
+        Client(server, mode=MODERN) as client,
+    ):
+        passed = await ask(client, asking(*[form("Who?")] * MAX_QUESTIONS, requestState="s" * 1000))
+        assert isinstance(passed, InputRequiredResult)
+        assert [each.params.message for each in (passed.input_requests or {}).values()] == ["[raw] Who?"] * 20
+        half = form("\n" * (MAX_SHOWN_CHARS // 2))
+        refused = await ask(client, asking(half, half, requestState="s"))
+        assert "the 2 questions have 16,456 characters, and a person is shown at most 16,384" in result_text(refused)
+
+
+async def test_invalid_notifications_are_left_out_and_logged_ever_more_rarely(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bad = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": {}, "progress": "z"}}
+    unknown = {"jsonrpc": "2.0", "method": "notifications/of_its_own", "params": {"a": 1}}
+    fine = FINE.replace('"resultType":"complete",', "")
+    with caplog.at_level(logging.WARNING):
+        async with Backend("raw", RAW) as backend, backend.use() as call:
+            lines = [[json.dumps(bad), 100], [json.dumps(unknown), 10], [fine, 1]]
+            assert result_text(await call.session.call_tool("write", {"lines": lines})) == "fine"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{count} invalid notifications were left out, the last a 'notifications/progress'"
+        for count in (1, 2, 4, 8, 16, 32, 64)
+    ]
