@@ -280,6 +280,7 @@ async def test_an_error_that_sends_a_person_to_urls_has_them_checked(gateway: Ga
         ]
         for url in BAD_URLS:
             assert str(await refusal(elicitations=[visit(url)])).startswith("Refused by the gateway: its URL")
+        assert "more than 20 URLs" in str(await refusal(elicitations=[visit(GOOD_URLS[0])] * 21))
         for odd in ([1], [{}], 1, {"a": 1}, None):
             assert "cannot be read" in str(await refusal(elicitations=odd))
 
