@@ -94,6 +94,8 @@ def advise(owner: str, observation: Observation, member: str, *, had: bool = Fal
     step = observation.path[-1] if observation.path else None
     if step is Step.FOUND:
         return Advice(f"{NOTHING_FOUND} test for it first, or write `?.` behind it.")
+    if isinstance(step, int) and all(map(_is_dict, observation.parents)):
+        return _object_advice(owner, observation.parents)
     if not all(map(is_missing, observation.values)) or not isinstance(step, str):
         return _null_advice(observation, member)
     parents = [cast("dict[str, object]", parent) for parent in observation.parents if isinstance(parent, dict)]
@@ -113,10 +115,22 @@ def advise(owner: str, observation: Observation, member: str, *, had: bool = Fal
     )
 
 
+def _object_advice(owner: str, parents: Sequence[object]) -> Advice:
+    """The advice where an item is read from an object: the only list in it, unless it is one thing by itself."""
+    objects = [cast("dict[str, object]", parent) for parent in parents]
+    advice = list_advice(owner, objects) if not any("id" in each for each in objects) else Advice()
+    if advice.text:
+        return advice
+    what = f"`{owner.removesuffix('.')}`" if owner else "It"
+    return Advice(f" {what} is an object, no list: use it as it is.", owner=True)
+
+
 def _list_advice(
     owner: str, step: str, member: str, observation: Observation, parents: Sequence[Mapping[str, object]]
 ) -> Advice:
     """The advice where a list was meant: the only one of an object, or its number of keys."""
+    if observation.of_answer and step in WRAPPERS and member == "0" and all("id" in parent for parent in parents):
+        return _object_advice(owner, parents)
     advice = list_advice(owner, parents if _is_list_meant(step, member, observation) else ())
     if advice.text or step != "length" or not owner or _has_lists(parents):
         return advice

@@ -487,6 +487,18 @@ VALUES = [
         "a.push(r.value.x) }",
         f"`r.value` is undefined: echo returned {{id: number}}. {TEST_IT}",
     ),
+    ("const r = await callTool('users'); return r[0].name", "The list is `r.users`."),
+    ("const r = await callTool('users'); const first = r[0]; return first.name", "The list is `users`."),
+    ("return (await callTool('users'))[0].name", "The list is `(await callTool('users')).users`."),
+    (
+        "const r = await callTool('echo', { id: 1, tags: ['a'] }); return r[0].name",
+        "`r` is an object, no list: use it as it is.",
+    ),
+    (
+        "const r = await callTool('echo', { id: 1, tags: ['a'] }); return r.data[0].name",
+        "`r` is an object, no list: use it as it is.",
+    ),
+    ("const r = await callTool('users'); return r.users[5].name", TEST_IT),
     ("return new Date('2026-01-01').diff(new Date(), 'days')", "`new Date('2026-01-01').diff` is no function"),
     ("const r = await callTool('users'); return Object.keys(r.items)", "`r.items` is undefined: users returned"),
     (
