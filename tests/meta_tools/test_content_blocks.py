@@ -202,12 +202,14 @@ async def test_invoke_passes_links_texts_and_notes_of_blocks(caplog: pytest.LogC
         "return await callTool('picture')",
         "return { shown: { here: (await callTool('picture'))[0] } }",
         "emit(await callTool('picture'))",
+        "const [picture] = await callTool('picture');\nemit(picture);\n",
         "const [block] = await callTool('picture'); emit(block); emit(block); return [block, block]",
     ],
 )
 async def test_a_script_returns_or_shows_a_picture(script: str, mode: Mode) -> None:
     envelope, (block,) = read(await Studio().ask("execute", mode, script=script))
     assert envelope["status"] == "ok", envelope
+    assert "warnings" not in envelope
     assert block == ImageContent(type="image", data=DATA, mime_type="image/png")
 
 

@@ -6,6 +6,7 @@ script then. What a warning says of an answer has been looked up in that answer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Final
@@ -28,6 +29,9 @@ from codecall.sandbox.agentscript.parser.mistakes import COMMENT_WITH_LINES, ESC
 from codecall.sandbox.agentscript.parser.parse import FUNCTIONS, PREFIX_LENGTH, key_name, member_name, span
 
 _NOTHING: Final = "Nothing was returned: "
+_ENDS_WITH_EMIT: Final = re.compile(r"(?:\A|[;\n{}])\s*+(?:return\s++)?emit\s*+\([^\n]*\)\s*+;?\s*+\Z")
+_MAX_END: Final = 500
+"""Characters of the end of a script in which that is looked for."""
 
 _SORTS_NOTHING: Final = (
     "gives true or false, which does not sort: for numbers write `a.n - b.n`, for texts `a.name < b.name ? -1 : 1`."
@@ -136,7 +140,8 @@ def nothing_returned(program: InstrumentedScript, calls: CallHistory, ending: En
         f"{_SORTS_NOTHING if site.compares else 'returns nothing: with braces it needs a `return`.'}"
         for site in program.ending.mistaken_callbacks[:MAX_WARNED_CALLS]
     ]
-    if ending.kind in NO_VALUE:
+    # A script that ends by showing something has nothing to return.
+    if ending.kind in NO_VALUE and _ENDS_WITH_EMIT.search(program.script[-_MAX_END:]) is None:
         reason = _without_search(program, calls, ending)
         if reason is None:
             reason = search(lambda found: found.missing_value())
