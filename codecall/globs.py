@@ -97,6 +97,12 @@ def is_glob(pattern: str) -> bool:
     return _SPECIAL.search(pattern) is not None
 
 
+def literal_head(pattern: str) -> str:
+    """The text of `pattern` before the first special character."""
+    special = _SPECIAL.search(pattern)
+    return pattern[: special.start()] if special else pattern
+
+
 def display_name(name: str) -> str:
     """`name` as a message repeats it: a script may ask for a name of any length, and of any characters.
 
@@ -113,10 +119,9 @@ def _escape(char: str) -> str:
 
 
 def _parse_glob(pattern: str) -> _Glob:
-    special = _SPECIAL.search(pattern)
-    start = special.start() if special else len(pattern)
-    rest = pattern[start:]
-    return _Glob(pattern[:start], _TOKENS.findall(rest) if "[" in rest else rest)
+    head = literal_head(pattern)
+    rest = pattern[len(head) :]
+    return _Glob(head, _TOKENS.findall(rest) if "[" in rest else rest)
 
 
 def _glob_matches(name: str, glob: _Glob) -> bool:

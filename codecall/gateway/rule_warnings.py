@@ -7,12 +7,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
+from codecall.approvals.options import ApprovalRule
 from codecall.catalog.entries import COMPOSITE_APP, OTHER_NAMES
 from codecall.gateway.config.options import AccessOptions, GatewayOptions
 from codecall.gateway.exposure import GatewayPlugin
 from codecall.gateway.tools.access import LIST_RULES, ListRule
 from codecall.gateway.tools.provider import ServerProvider
-from codecall.globs import display_name
+from codecall.globs import Patterns, display_name, literal_head
 from codecall.sandbox.agentscript.policy import is_meta_tool
 
 logger = logging.getLogger("codecall")
@@ -43,6 +44,8 @@ class RuleWarnings:
         self._app_ids = app_ids
         self._providers = providers
         self._servers = frozenset(options.servers)
+        self._off = self._servers - providers.keys()
+        """The servers that are switched off, or left out of what a command is about."""
         self._plugin = plugin
         self._rates = [rate for rate in rates if not is_meta_tool(rate) and "://" not in rate]
         shared = set(_named(options.access))
@@ -59,7 +62,7 @@ class RuleWarnings:
 
     def current(self) -> list[str]:
         """A sentence for each name or glob that matches no tool. Nothing is said before all servers are listed that it
-        is for."""
+        is for, nor of what may be of a server that is switched off."""
         access = [
             sentence
             for named, groups in self._servers_of.items()
@@ -104,10 +107,28 @@ class RuleWarnings:
             others.update(f"{server}_{prompt.name}" for prompt in listing.prompts)
             others.update(resource.uri for resource in listing.resources)
             others.update(template.uri_template for template in listing.templates)
+        rules = [self._without_tools_of_off(rule) for rule in rules]
+        flows = [
+            flow.model_copy(update={"source": self._judged(flow.source), "to": self._judged(flow.to)}) for flow in flows
+        ]
         found = unmatched_names(rules, flows, KnownNames(tools, apps, apps, "tool of any server"))
         what = "tool, resource or prompt of any server"
-        rates = unmatched(self._rates, tools | others)
+        rates = unmatched(self._judged(self._rates), tools | others)
         return [*found, *(unmatched_sentence("rate_limits.tool", rate, what, tools | others) for rate in rates)]
+
+    def _without_tools_of_off(self, rule: ApprovalRule) -> ApprovalRule:
+        """The rule without what may name tools of servers that are switched off."""
+        if rule.tools is None:
+            return rule
+        if rule.servers is None:
+            tools = self._judged(rule.tools)
+        else:
+            tools = () if any(map(Patterns(rule.servers).matches, self._off)) else rule.tools
+        return rule.model_copy(update={"tools": tools})
+
+    def _judged(self, patterns: Sequence[str]) -> tuple[str, ...]:
+        """Those of the patterns that name no tool of a server that is switched off: its tools are not known."""
+        return tuple(each for each in patterns if not any(_may_be_of(each, server) for server in self._off))
 
     def _sentence(self, named: _Named, servers: Sequence[str]) -> str | None:
         near: list[str] = []
@@ -133,3 +154,10 @@ def _named(access: AccessOptions) -> Iterator[_Named]:
         if isinstance(listed, tuple):
             for pattern in cast("tuple[str, ...]", listed):
                 yield rule, pattern
+
+
+def _may_be_of(pattern: str, server: str) -> bool:
+    """Whether a name or glob may be of a tool of that server, by how it begins."""
+    prefix = f"{server}_"
+    head = literal_head(pattern)
+    return head.startswith(prefix) or (head != pattern and prefix.startswith(head))

@@ -162,6 +162,45 @@ def test_access_rules_for_all_servers_are_judged_by_all_of_them(shop: CommandLin
     assert shop("tools", "shop").err == hidden
 
 
+def test_rules_about_tools_of_servers_that_are_not_asked_are_not_judged(cli: CommandLine):
+    cli.serve(shop=["list_orders"], mail=["send"])
+    config = cli.folder / "codecall.toml"
+    config.write_text(f"""access = {{ deny = ["mail_list"] }}
+{config.read_text()}
+[codecall]
+app_ids = ["shop", "mail"]
+flows = [{{ from = "mail_sent", to = ["shop_list_order", "mail_*"], action = "deny" }}]
+approvals = [
+    {{ tools = ["mail_send", "mail_*", "m*_send", "shop_sent"], action = "deny" }},
+    {{ tools = ["*_send"], servers = ["mail"], action = "deny" }},
+    {{ tools = ["*_send"], servers = ["shop"], action = "deny" }},
+]
+[rate_limits]
+rules = [{{ tool = "mail_*", rate = "3/minute" }}, {{ tool = "sohp_*", rate = "3/minute" }}]
+[composite_tools]
+paths = ["flows"]
+""")
+    steps = [{"id": "orders", "tool": "shop_list_orders", "arguments": {"text": "new"}}]
+    cli.write("flows/orders.yaml", json.dumps({"name": "orders", "description": "Lists orders", "steps": steps}))
+    assert cli("trust").code == exits.OK
+    wrong = [
+        "approvals.tools: 'shop_sent' matches no tool of any server",
+        "approvals.tools: '*_send' matches no tool of any server",
+        "flows.to: 'shop_list_order' matches no tool of any server; did you mean 'shop_list_orders'?",
+        "rate_limits.tool: 'sohp_*' matches no tool, resource or prompt of any server",
+    ]
+    told = "".join(f"warning: {warning}\n" for warning in wrong)
+    commands = ("tools shop", "refresh shop", "savings shop", "composite run orders --dry-run")
+    assert {command: cli(*command.split()).err for command in commands} == dict.fromkeys(commands, told)
+    document = cli("doctor", "shop", "--json")
+    checks = document.json["checks"]
+    assert [check["said"] for check in checks if check["name"] == "rules"] == wrong
+    assert [check["name"] for check in checks if "switched off" in check["said"]] == []
+    config.write_text(config.read_text().replace("[servers.mail]", "[servers.mail]\nenabled = false"))
+    assert cli("trust").code == exits.OK
+    assert cli("tools").err == f"switched off: mail\n{told}"
+
+
 def test_wrong_names_of_servers(shop: CommandLine):
     result = shop("tools", "nosuch", "--json")
     assert result.code == exits.USAGE

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from codecall.cli.output import Output, ProgressLine
     from codecall.errors import CodeCallError
     from codecall.gateway.config.load import Configuration
-    from codecall.gateway.config.options import GatewayOptions
     from codecall.gateway.gateway import Gateway
 
 MARKS: Final[dict[Verdict, tuple[str, str]]] = {
@@ -81,26 +80,16 @@ async def _run_checks(
             yield check
     configuration, checks = configuration_checks(server_args)
     if configuration is not None and names:
-        configuration = configuration._replace(options=_only_servers(configuration.options, names))
+        from codecall.cli.gateway import select_servers
+
+        configuration = configuration._replace(options=select_servers(configuration.options, names))
     for check in checks:
         yield check
     if configuration is not None:
-        async for check in server_checks(configuration, progress, composites=not names):
+        async for check in server_checks(configuration, progress, names):
             yield check
     for check in client_checks() if not names else ():
         yield check
-
-
-def _only_servers(options: GatewayOptions, names: Sequence[str]) -> GatewayOptions:
-    """The options with these servers and no others.
-
-    Raises:
-        OptionsError: a name is not configured.
-    """
-    from codecall.cli.gateway import select_servers
-
-    selected = select_servers(options, names).servers
-    return options.model_copy(update={"servers": {name: selected[name] for name in names}})
 
 
 def _print(output: Output, check: Check, *, new_section: bool) -> None:
@@ -139,10 +128,10 @@ def configuration_checks(server_args: ServerArguments) -> tuple[Configuration | 
 
 
 async def server_checks(
-    configuration: Configuration, progress: ProgressLine, *, composites: bool
+    configuration: Configuration, progress: ProgressLine, names: Sequence[str]
 ) -> AsyncIterator[Check]:
-    """Check whether the servers start and list their tools, all at the same time; and the composite tools, if
-    `composites`."""
+    """Check whether the servers start and list their tools, all at the same time; and the composite tools, if not only
+    these servers are to be checked."""
     from codecall.errors import CodeCallError
     from codecall.gateway.gateway import Gateway
     from codecall.gateway.tools.disk_cache import cache_folder
@@ -150,14 +139,14 @@ async def server_checks(
     options = configuration.options
     yield cache_check(cache_folder(options.cache_dir))
     for name, server in options.servers.items():
-        if not server.enabled:
+        if not server.enabled and (not names or name in names):
             yield Check(SERVERS, name, "ok", "is switched off")
     try:
         # Without what is in the cache: the question is whether they work now.
         gateway = Gateway(options.model_copy(update={"cache_dir": False}))
     except CodeCallError as failure:
         yield Check(SERVERS, "options", "fail", failure.message, failure.hint or "Mend the configuration.")
-        if composites:
+        if not names:
             async for check in composite_checks(configuration, None, {}):
                 yield check
         return
@@ -176,7 +165,7 @@ async def server_checks(
             )
         for warning in gateway.rule_warnings.current():
             yield Check(SERVERS, "rules", "warn", warning, "`codecall tools --all` prints the names that there are.")
-        if composites:
+        if not names:
             async for check in composite_checks(configuration, gateway, failures):
                 yield check
 
