@@ -74,6 +74,10 @@ class _CoreSchema:
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         """See `SafeConstructor.construct_mapping`."""
+        if not isinstance(node, yaml.MappingNode):
+            raise yaml.constructor.ConstructorError(
+                problem="what is no mapping is said to be one", problem_mark=node.start_mark
+            )
         loader = cast("yaml.constructor.SafeConstructor", self)
         loader.flatten_mapping(node)
         node.value = [(_text(key) if isinstance(key, yaml.ScalarNode) else key, value) for key, value in node.value]

@@ -33,7 +33,9 @@ def test_data_is_that_of_the_core_schema(text: str, value: object):
         assert repr(yaml.load(text, Loader=loader)) == repr(value)
 
 
-@pytest.mark.parametrize("text", ["!!timestamp 2020-01-01", "!!binary aGk=", "!!set {a}", "!!python/name:os ''"])
+@pytest.mark.parametrize(
+    "text", ["!!timestamp 2020-01-01", "!!binary aGk=", "!!set {a}", "!!map [1]", "!!map a", "!!python/name:os ''"]
+)
 def test_what_json_does_not_have_is_refused(text: str):
     for loader in (CoreLoader, FastCoreLoader):
         with pytest.raises(yaml.YAMLError):

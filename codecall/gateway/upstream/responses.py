@@ -70,6 +70,9 @@ _SHORT_RETRY: Final = re.compile(rb"retry:(?! ?[1-9]\d{3,8}$)")
 _MAX_EVENT_LINES: Final = 20_000
 """Lines of an event, each of which takes time to read, whatever is in it."""
 
+_READ_KINDS: Final = (b"message", b"endpoint")
+"""Kinds of events that the SDK reads; of others it notes where to go on, and when."""
+
 _QUICK_VALUES: Final = 1_000
 """Values of what is no message up to which the SDK may find that out."""
 
@@ -187,14 +190,17 @@ class EventStream(ResponseBody):
             # Only here, a chunk at a time: a pattern takes long for a large event, and holds the interpreter.
             ends = [blank.span() for blank in _EVENT_END.finditer(waiting, searched)]
             if len(waiting) - (ends[-1][1] if ends else 0) > MAX_MESSAGE_BYTES:
-                # The reader of the events refuses it.
                 ends.append((len(waiting), len(waiting)))
             if ends:
                 block = bytes(waiting)
                 del waiting[: ends[-1][1]]
                 for event in await in_thread_if_large(partial(_checked_events, ends=ends), block):
-                    await self._wait(event)
+                    if not event.is_last:
+                        await self._wait(event)
                     yield event.text
+                    if event.is_last:
+                        logger.warning("A stream of %s was closed: it sent an event that is too large", self._host)
+                        return
 
     async def _wait(self, event: _Event) -> None:
         """Let as much time pass as the event may take.
@@ -259,6 +265,8 @@ class _Event(NamedTuple):
     has_message: bool = True
     answers: RequestId | None = None
     """The request that it answers."""
+    is_last: bool = False
+    """Whether no more of the stream is read."""
 
 
 def checked_body(body: bytes) -> bytes:
@@ -297,7 +305,8 @@ def _checked_events(block: bytes, ends: Sequence[tuple[int, int]]) -> list[_Even
 def _checked_event(event: bytes) -> _Event:
     """One event; its last line need not end."""
     if len(event) > MAX_MESSAGE_BYTES:
-        return _Event(event, message_cost(event))
+        reason = f"it has more than {MAX_MESSAGE_BYTES // 2**20} MiB"
+        return _Event(_error_event(event, reason), 0, is_last=True)
     lines_read = event.count(b"\n") + event.count(b"\r")
     cost = message_cost(event) + lines_read
     reason = "" if (excess := find_excess(event)) is None else f"it has more than {excess}"
@@ -305,14 +314,16 @@ def _checked_event(event: bytes) -> _Event:
         reason = "it has too many lines"
     if reason:
         return _Event(_error_event(event, reason), cost, answers=find_response_id(event))
-    # Lines as the reader finds them, for whom an empty one would end the event.
+    # Lines as the reader finds them, for whom an empty one would end the event. It does not count comments.
     lines = [
         b"retry: 1000" if _SHORT_RETRY.match(line) is not None else line
         for line in replace_lone_surrogates(event).splitlines()
-        if line
+        if line and not line.startswith(b":")
     ]
-    passed_on = b"\n".join((*lines, b"", b""))
     kind, data = _fields(lines)
+    if kind not in _READ_KINDS:  # the SDK would log it
+        lines = [line for line in lines if line.startswith((b"id:", b"retry:"))]
+    passed_on = b"\n".join((*lines, b"", b"")) if lines else b""
     if kind != b"message" or not data:
         return _Event(passed_on, cost, has_message=False)
     try:

@@ -141,6 +141,9 @@ def passed_on(block: bytes) -> list[bytes]:
         # A blank line for whoever takes every carriage return for an end.
         (b"data: " + PING + b"\n\rdata: 1", b""),
         (b"event: endpoint\ndata: /messages", b"event: endpoint\ndata: /messages"),
+        (b": a comment\ndata: " + PING + b"\n:", b"data: " + PING),
+        (b": a comment", b""),
+        (b"event: other\ndata: 1\nid: 7\nretry: 2000\nx: y", b"id: 7\nretry: 2000"),
     ],
 )
 def test_messages_are_passed_on_and_what_is_none_is_left_out(event: bytes, passed: bytes) -> None:
@@ -160,6 +163,24 @@ async def test_it_does_not_matter_where_a_stream_is_cut(monkeypatch: pytest.Monk
     response = httpx2.Response(200, content=chunks(), request=httpx2.Request("GET", "http://far"))
     passed = b"".join([part async for part in EventStream(response, lambda _: False)])
     assert passed == b"".join(b"id: %d\ndata: %b\n\n" % (number, PING) for number in range(12))
+
+
+@pytest.mark.parametrize("end", [b"", b"\n\n"])
+async def test_an_event_beyond_the_limit_is_an_error_and_ends_the_stream(
+    monkeypatch: pytest.MonkeyPatch, end: bytes
+) -> None:
+    monkeypatch.setattr(responses, "MAX_MESSAGE_BYTES", 1_000)
+    answer = b'data: {"jsonrpc":"2.0","id":7,"result":{"a":1}}\n'
+    block = answer + (b":" + b"x" * 99 + b"\n") * 20 + end
+
+    async def chunks() -> AsyncIterator[bytes]:
+        while True:
+            yield block
+
+    response = httpx2.Response(200, content=chunks(), request=httpx2.Request("GET", "http://far"))
+    (error,) = [part async for part in EventStream(response, lambda _: False)]
+    assert b'"id":7' in error
+    assert b"The server's answer was not read: it has more than 0 MiB" in error
 
 
 def test_lines_of_events_cost_what_it_takes_to_read_them() -> None:

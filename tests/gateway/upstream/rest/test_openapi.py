@@ -418,7 +418,12 @@ async def test_a_long_number_in_yaml_is_a_text(tmp_path: Path):
 LAUGHS = "a: &a [x]\nb: &b [" + "*a," * 600 + "]\nc: [" + "*b," * 600 + "]\npaths: {}\n"
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", "paths: 5", "{", "\x00", "a: [", "[" * 100_000, LAUGHS])
+TAGS = "".join(f"%TAG !a{number}! tag:a\n" for number in range(101)) + "---\npaths: {}\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", "paths: 5", "{", "\x00", "a: [", "[" * 100_000, LAUGHS, TAGS, "paths: !!map [1]"]
+)
 async def test_what_is_no_document_is_refused(text: str, tmp_path: Path):
     path = tmp_path / "api.json"
     path.write_text(text)
