@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
 from typing import TypeVar
 
@@ -42,9 +41,13 @@ def nearest(
 
     It compares with every candidate: bound their number where strangers choose it.
     """
+    from difflib import get_close_matches  # loaded when somebody has mistaken a name
+
     return get_close_matches(word, list(candidates), n=limit, cutoff=min_similarity)
 
 
 def similarity(one: str, other: str) -> float:
     """Returns how similar two texts are, letter by letter, 0 to 1."""
+    from difflib import SequenceMatcher
+
     return SequenceMatcher(None, one, other, autojunk=False).ratio()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from itertools import islice
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, cast
@@ -17,6 +16,7 @@ from pydantic import ConfigDict, Field
 
 from codecall.errors import CallKind, OptionsError
 from codecall.option_base import Options
+from codecall.wording import nearest
 
 JsonObject = dict[str, object]
 
@@ -174,7 +174,7 @@ def read_metadata(tool_name: str, meta: Mapping[str, object] | None, warned: set
     if raw is None:
         if meta and tool_name not in warned and len(warned) < 10_000:
             for key in islice(meta, 20):
-                if 6 <= len(key) <= 11 and get_close_matches(META_KEY, [key.casefold()], cutoff=0.8):
+                if 6 <= len(key) <= 11 and nearest(META_KEY, [key.casefold()], min_similarity=0.8):
                     warned.add(tool_name)
                     logger.warning("Tool %r: meta key %r is not read; did you mean %r?", tool_name, key, META_KEY)
         return NO_METADATA

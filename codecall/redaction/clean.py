@@ -4,7 +4,8 @@
 `patterns.py` has the whole policy as data. Only error texts pass through here, never the values that tools return.
 
 Two things go beside that table. The values of this process's own environment variables that hold secrets are removed
-wherever they stand, but in texts of scripts: a script could have its guesses confirmed. And characters nobody sees
+wherever they stand, in every spelling that `matching.py` knows, but in texts of scripts: a script could have its
+guesses confirmed. And characters nobody sees
 (zero-width ones, terminal colours) are left out of the text in which the patterns look; where nothing is found, the
 text keeps them. Texts are cut to `MAX_TEXT_CHARS` first, at a blank, so that no half of a credential can stay behind.
 
@@ -28,6 +29,7 @@ from anyio import CapacityLimiter
 
 from codecall.errors import CodeCallError, ScriptError, ScriptRefused, ToolCallError
 from codecall.options import SanitizationOptions
+from codecall.redaction.matching import matcher_of
 from codecall.redaction.patterns import (
     COMMON_VARIABLES,
     CREDENTIAL,
@@ -106,9 +108,8 @@ def clean_text(text: str, options: SanitizationOptions, secrets: Sequence[str] |
 
 
 def _clean_visible(text: str, options: SanitizationOptions, secrets: Sequence[str] | None) -> str:
-    if options.remove_file_paths:
-        for value in environment_secrets() if secrets is None else secrets:
-            text = text.replace(value, CREDENTIAL)
+    if options.remove_file_paths and (values := environment_secrets() if secrets is None else secrets):
+        text = matcher_of(tuple(values)).replace(text, lambda _: CREDENTIAL)
     rules = options.remove_stack_traces, options.remove_file_paths
     if (text, rules) in _KNOWN_CLEAN:
         return text
@@ -138,14 +139,41 @@ def environment_secrets() -> list[str]:
 
 
 def secrets_not_in(given: object) -> list[str]:
-    """The `environment_secrets` that do not stand in JSON data which a caller has written."""
+    """The `environment_secrets` that do not stand, in any spelling, in JSON data which a caller has written."""
     if not (secrets := environment_secrets()):
         return secrets
     try:
-        text = json.dumps(given, ensure_ascii=False, default=str)
+        text = _written(given)
     except (ValueError, RecursionError):
         return []
-    return [secret for secret in secrets if json.dumps(secret, ensure_ascii=False)[1:-1] not in text]
+    matcher = matcher_of(tuple(secrets))
+    known = matcher.secrets_in(text)
+    if not text.isascii() or "\x1b" in text or "\x7f" in text:
+        known |= matcher.secrets_in(_INVISIBLE_RUN.sub("", text))
+    return [secret for secret in secrets if secret not in known]
+
+
+def _written(given: object) -> str:
+    """JSON data as text in which nothing is escaped; control characters that nobody sees are left out.
+
+    Raises:
+        ValueError: it is no JSON.
+        RecursionError: it is nested too deeply.
+    """
+    text = json.dumps(given, ensure_ascii=False, default=str)
+    if "\\" in text:
+        text = text.replace("\\\\", "\0")
+        for escape, character in _JSON_ESCAPES.items():
+            text = text.replace(escape, character)
+        if "\\" in text:
+            text = _JSON_CONTROLS.sub("", text)
+        text = text.replace("\0", "\\")
+    return text
+
+
+_JSON_ESCAPES: Final = {json.dumps(character)[1:-1]: character for character in '"\n\r\t\x1b'}
+_JSON_CONTROLS: Final = re.compile(r"(?:\\(?:u00[01][0-9a-f]|[bf]))+")
+_INVISIBLE_RUN: Final = re.compile(f"(?:{INVISIBLE.pattern})+")
 
 
 @lru_cache(maxsize=1_024)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import count
@@ -21,6 +22,7 @@ from typing import Final, cast
 
 from codecall.envelopes import CallRecord
 from codecall.redaction.clean import environment_secrets, is_secret_name, looks_secret
+from codecall.redaction.matching import matcher_of
 from codecall.redaction.patterns import CONNECTION, CREDENTIAL, MARK, PATTERNS, PatternText, RedactionRule
 
 _MARK = re.compile(rf"{MARK}-\d+")
@@ -57,18 +59,25 @@ Visit = Callable[[str, str, bool], str]
 """Given a text, its place, and whether it stands under a secret name: what stands in its place."""
 
 
+class MaskingTimeoutError(Exception):
+    """The time for masking is over."""
+
+
 class Masker:
     """Masks the credentials of one recording, or of one run.
 
     Args:
         names: Names, or globs, of further values to mask, in any letter case.
         environment: Mask what this process's environment variables with secret names hold, too.
+        deadline: When masking has to end, in seconds of `time.monotonic`. From then on `learn` and `mask` raise
+            `MaskingTimeoutError`, also amid a value.
     """
 
-    def __init__(self, names: Sequence[str] = (), *, environment: bool = True) -> None:
+    def __init__(self, names: Sequence[str] = (), *, environment: bool = True, deadline: float | None = None) -> None:
+        self.deadline: Final = deadline
         self._names = [name.casefold() for name in names]
         self._numbers: dict[str, int] = {}
-        self._credentials = set(environment_secrets()) if environment else set[str]()
+        self._credentials = matcher_of(tuple(environment_secrets() if environment else ())).copy()
         """Credentials that are masked wherever they stand."""
 
     def learn(self, value: object) -> None:
@@ -82,11 +91,13 @@ class Masker:
         self._walk(value, "", visit)
 
     def mask(self, value: object, path: str, masked_paths: list[str]) -> object:
-        """JSON data without credentials. Where there were some is added to `places`: paths that begin with `place`."""
+        """JSON data without credentials. Where there were some is added to `masked_paths`, which begin with `path`."""
+        known = set(masked_paths)
 
         def visit(text: str, path: str, secret: bool) -> str:
             masked = self._mark(text) if secret and text and not _MARK.fullmatch(text) else self._text(text)
-            if masked != text and path not in masked_paths:
+            if masked != text and path not in known:
+                known.add(path)
                 masked_paths.append(path)
             return masked
 
@@ -95,6 +106,7 @@ class Masker:
     def _walk(self, value: object, path: str, visit: Visit, *, secret: bool = False, under: bool = False) -> object:
         """`secret`: it stands under a secret name; `under`: further down, beneath one."""
         if isinstance(value, str):
+            self.check_deadline()
             parsed = None if secret else _parse_json(value)
             if parsed is not None:
                 # A text that is nested too deeply to be walked through, or compared, counts as any other.
@@ -135,10 +147,18 @@ class Masker:
         )
         return is_secret or any(fnmatchcase(name.casefold(), pattern) for pattern in self._names)
 
+    def check_deadline(self) -> None:
+        """See that there is time left.
+
+        Raises:
+            MaskingTimeoutError: there is none.
+        """
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise MaskingTimeoutError
+
     def _text(self, text: str) -> str:
-        for value in sorted(self._credentials, key=len, reverse=True):
-            if value in text:
-                text = text.replace(value, self._mark(value))
+        self.check_deadline()
+        text = self._credentials.replace(text, self._mark)
         for rule in _RULES:
             text = rule.pattern.sub(lambda match, rule=rule: self._replace(match, rule), text)
         return text
@@ -163,10 +183,14 @@ class QuestionMasker(Masker):
     written as credentials are, keys of known issuers, and secrets of this process's environment. Keys, and what
     could be code, stay: whoever writes an input could hide a part of it otherwise."""
 
+    def __init__(self, *, environment: bool = True) -> None:
+        super().__init__(environment=False)
+        if environment:
+            self._credentials = matcher_of(tuple(filter(_VALUE.fullmatch, environment_secrets())))
+
     def mask_input(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """An input without credentials; each mark says how long the credential is."""
         taken = _taken_numbers(json.dumps(arguments)).union(self._numbers.values())
-        credentials = sorted(filter(_VALUE.fullmatch, self._credentials), key=len, reverse=True)
         free = (number for number in count(1) if number not in taken)
 
         def mark(secret: str) -> str:
@@ -182,8 +206,7 @@ class QuestionMasker(Masker):
             if isinstance(value, str):
                 if secret and _VALUE.fullmatch(value):
                     return mark(value)
-                for credential in credentials:
-                    value = value.replace(credential, mark(credential)) if credential in value else value
+                value = self._credentials.replace(value, mark)
                 for pattern in _FORMS:
                     value = pattern.sub(replace, value)
                 return value

@@ -20,6 +20,7 @@ from fastmcp.server.auth import AccessToken, AuthProvider, TokenVerifier
 
 from codecall.errors import OptionsError
 from codecall.gateway.config.variables import resolve_values
+from codecall.redaction.matching import SecretMatcher
 
 MIN_TOKEN_CHARS: Final = 16
 """Characters a static token has at least."""
@@ -124,7 +125,7 @@ def _build(options: Mapping[str, object], where: str) -> AuthProvider:
         return make(**arguments)
     except Exception as failure:
         # Whatever it is, it may quote a secret, and so may what caused it.
-        raise OptionsError(f"{where}: {name} refuses its options: {_redact(str(failure), options)}") from None
+        raise OptionsError(f"{where}: {name} refuses its options: {_redact(_reason(failure), options)}") from None
 
 
 def _value(option: str, value: object, where: str) -> object:
@@ -141,11 +142,20 @@ def _value(option: str, value: object, where: str) -> object:
         raise OptionsError(f"{where}: must be a list of URLs") from None
 
 
+def _reason(failure: Exception) -> str:
+    """What a failure says, but for the values that pydantic quotes, of which it shows the ends alone."""
+    from pydantic import ValidationError
+
+    if not isinstance(failure, ValidationError):
+        return str(failure)
+    mistakes = failure.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(mistake["msg"] for mistake in mistakes)
+
+
 def _redact(text: str, values: object) -> str:
-    """Replace in `text` every string among the values, but for names of providers and the shortest."""
-    for value in sorted(_strings(values), key=len, reverse=True):
-        text = text.replace(value, "…")
-    return " ".join(text.split())[:500]
+    """Replace in `text` every string among the values, in every spelling, but for names of providers and the
+    shortest."""
+    return " ".join(SecretMatcher(_strings(values)).replace(text, lambda _: "…").split())[:500]
 
 
 def _strings(values: object) -> list[str]:

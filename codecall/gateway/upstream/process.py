@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
@@ -23,6 +22,7 @@ from mcp.client.stdio import get_default_environment
 from codecall.gateway.config.names import describe_program
 from codecall.gateway.upstream.errors import ConnectFailureError
 from codecall.gateway.upstream.messages import MAX_LINES_PER_S, Throttle
+from codecall.redaction.matching import SecretMatcher
 from codecall.redaction.patterns import CREDENTIAL
 
 GRACE_S: Final = 2.0
@@ -74,7 +74,7 @@ class ServerProcess:
         transport: asyncio.SubprocessTransport,
         pipes: _PipeProtocol,
         logger: logging.Logger,
-        secrets: re.Pattern[str] | None,
+        secrets: SecretMatcher,
     ) -> None:
         process = Process(transport, pipes, asyncio.get_running_loop())
         if process.stdin is None or process.stdout is None or process.stderr is None:
@@ -84,7 +84,7 @@ class ServerProcess:
         self.stdout = process.stdout
         self.stderr_lines: deque[str] = deque(maxlen=STDERR_LINES)
         self.exited = pipes.exited
-        self._secret_pattern = secrets
+        self._secrets = secrets
         self._process = process
         self._transport = transport
         self._stop_task: asyncio.Task[None] | None = None
@@ -103,7 +103,7 @@ class ServerProcess:
         secrets: Collection[str] = (),
     ) -> ServerProcess:
         """Start `command` with the few variables of the environment that every server gets, and `env`. Each of
-        `secrets` is replaced in all that it writes to stderr.
+        `secrets` is replaced in all that it writes to stderr, in every spelling.
 
         Raises:
             ConnectFailureError: there is no such program, or it cannot be started.
@@ -134,9 +134,7 @@ class ServerProcess:
             ) from None
         except (OSError, ValueError) as failure:
             raise ConnectFailureError(f"its program could not be started ({type(failure).__name__})") from None
-        # Longest first: one may be the beginning of another.
-        longest = sorted(map(re.escape, secrets), key=len, reverse=True)
-        return cls(transport, pipes, logger, re.compile("|".join(longest)) if longest else None)
+        return cls(transport, pipes, logger, SecretMatcher(secrets))
 
     @property
     def exit_code(self) -> int | None:
@@ -218,9 +216,7 @@ class ServerProcess:
 
     def _record_line(self, line: bytes, logger: logging.Logger) -> None:
         text = line[: 4 * STDERR_LINE_CHARS].decode("utf-8", "replace").rstrip("\r")
-        if self._secret_pattern is not None:
-            text = self._secret_pattern.sub(CREDENTIAL, text)
-        text = text[:STDERR_LINE_CHARS]
+        text = self._secrets.replace(text, lambda _: CREDENTIAL)[:STDERR_LINE_CHARS]
         self.stderr_lines.append(text)
         logger.debug("%s", text)
 

@@ -224,6 +224,21 @@ async def test_what_it_was_given_is_not_read_in_what_it_writes(caplog: pytest.Lo
     assert "melon" not in caplog.text
 
 
+async def test_nor_in_another_spelling() -> None:
+    password = 'mel"on\\4é'
+    code = (
+        "import json, os, sys; from urllib.parse import quote; p = os.environ['SHOP']\n"
+        "sys.exit(f'no {[p]!r}, {json.dumps([p])}, {json.dumps(json.dumps(p))} or {quote(p)}')"
+    )
+    async with Backend(
+        "git", StdioServer(command=sys.executable, args=("-c", code), env={"SHOP": password})
+    ) as backend:
+        with pytest.raises(ServerUnavailableError, match="ended"):
+            await call(backend, "pid")
+        shown = 'no [\'[credential]\'], ["[credential]"], "\\"[credential]\\"" or [credential]'
+        assert backend.health.stderr == (shown,)
+
+
 async def test_a_server_that_never_answers_its_first_request_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "GRACE_S", 0.1)
     async with Backend("git", plain_server("hangs", start_timeout_s=0.3)) as backend:
