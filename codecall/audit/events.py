@@ -215,18 +215,21 @@ def start_fields(run: RunDetails, script: str | None, redact: Callable[[object],
     return fields
 
 
-def call_fields(record: CallRecord, began: float | None, *, full_uri: bool) -> Fields:
+def call_fields(
+    record: CallRecord, began: float | None, *, full_uri: bool, redact: Callable[[str], object] = redact_value
+) -> Fields:
     """Returns the fields of a call, without its input and its value.
 
     Args:
         record: the call.
         began: when its run began, in seconds of `time.perf_counter`; None for a call without a run.
         full_uri: whether a resource's URI is included with its query and fragment.
+        redact: returns the form in which a URI is recorded.
     """
     started = record.started
     return {
         "number": record.number,
-        **call_subject(record, full_uri=full_uri),
+        **call_subject(record, full_uri=full_uri, redact=redact),
         "input_chars": record.input_chars,
         "outcome": record.outcome,
         "code": record.code,

@@ -7,7 +7,7 @@ so none is applied to a text longer than `ValueBounds.text`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -57,7 +57,11 @@ RECORD: Final = ValueBounds()
 
 
 def redact_json(text: str, bounds: ValueBounds = RECORD, masker: Masker | None = None) -> object:
-    """Decodes JSON text and redacts it for a record. `masker`: the masker of the run, if it has one."""
+    """Decodes JSON text and redacts it for a record. `masker`: the masker of the run, if it has one.
+
+    Raises:
+        MaskingTimeoutError: here and below, the deadline of the masker has come.
+    """
     if len(text) > bounds.read:
         return {"__truncated": {"characters": len(text)}}
     try:
@@ -77,15 +81,18 @@ def redact_value(data: object, bounds: ValueBounds = RECORD, masker: Masker | No
 def redact_script(script: str, masker: Masker | None = None) -> str:
     """Redacts a script for a record, at full length."""
     masker = masker or Masker()
-    return "".join(cast("str", masker.mask(part, "", [])) for part in _split(_PRIVATE_KEY.sub(CREDENTIAL, script)))
+    parts = _split(_PRIVATE_KEY.sub(CREDENTIAL, script), Masker(deadline=masker.deadline))
+    return "".join(cast("str", masker.mask(part, "", [])) for part in parts)
 
 
-def call_subject(record: CallRecord, *, full_uri: bool) -> dict[str, object]:
+def call_subject(
+    record: CallRecord, *, full_uri: bool, redact: Callable[[str], object] = redact_value
+) -> dict[str, object]:
     """Returns what a call called; a resource's URI ends before its query and fragment unless `full_uri`."""
     name = record.name
     if record.called == "resource":
         query = None if full_uri else _QUERY.search(name)
-        name = cast("str", redact_value(name if query is None else name[: query.start()]))
+        name = cast("str", redact(name if query is None else name[: query.start()]))
         if query is not None:
             name += f"?sha256={sha256(record.name)}"
     return {"called": record.called, "name": name}
@@ -110,10 +117,9 @@ def estimate_chars(fields: Mapping[str, object]) -> int:
     return chars
 
 
-def _split(text: str) -> Iterator[str]:
-    """Splits a text between lines, else between words, else anywhere."""
+def _split(text: str, masker: Masker) -> Iterator[str]:
+    """Splits a text between lines, else between words, else anywhere. `masker`: tries out where it may be cut."""
     at = 0
-    masker = Masker()
     while len(text) - at > MAX_TEXT:
         end = _part_end(text, at, masker)
         yield text[at:end]

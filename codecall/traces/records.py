@@ -16,27 +16,17 @@ from pathlib import Path
 from typing import Final, TypeGuard, cast
 
 from codecall.audit.events import AuditEvent, Fields, RunDetails, call_fields, end_fields, start_fields
-from codecall.audit.values import ValueBounds, redact_json, redact_script, redact_value
 from codecall.envelopes import RUN_ID, CallRecord, ExecutionResult
 from codecall.errors import CodeCallError, OptionsError
 from codecall.files import write_private_file
-from codecall.redaction.masking import Masker
 from codecall.sandbox.interfaces import OnCallEnd, RunObserver
 from codecall.traces.model import Trace, TraceBuilder, build_invoked, build_trace
 from codecall.traces.page import render
+from codecall.traces.redaction import TraceMasking
 from codecall.wording import join_names
 
 MAX_STORED: Final = 64 * 1024 * 1024
 """Most characters of inputs and results that are stored for one run; of later ones only the size is known."""
-
-MAX_MASKED: Final = 4_000_000
-"""Most characters of inputs and results that are masked for one trace, in the order of the calls."""
-
-MASKING_SECONDS: Final = 20.0
-"""Most seconds that masking may take for one trace; of what is left then only the size is shown."""
-
-VALUE_BOUNDS: Final = ValueBounds(read=1_000_000, nodes=5_000, chars=100_000, text=32_000)
-"""Bounds of each value."""
 
 
 @dataclass(slots=True)
@@ -104,42 +94,25 @@ class _RunRecorder(RunObserver):
     def trace(self) -> Trace:
         """Build the trace of what is known so far. Masks all of it, so it must not be called on the event loop."""
         calls, console, result = list(self._calls), list(self._console), self._result
-        masker = Masker()
-        remaining = MAX_MASKED
-        deadline = time.monotonic() + MASKING_SECONDS
-        omitted = 0
-
-        def masked(text: str | None, chars: int) -> object:
-            nonlocal remaining, omitted
-            if text is None or len(text) > remaining or time.monotonic() > deadline:
-                omitted += 1
-                return {"__truncated": {"characters": chars}}
-            remaining -= len(text)
-            return redact_json(text, VALUE_BOUNDS, masker)
-
+        masking = TraceMasking()
         builder = TraceBuilder(self.run.run_id, self.run.caller, self.when)
         # In the order in which things became known: a token in an answer is known in the inputs after it.
         for call in calls:
-            fields = call_fields(call.record, self._start, full_uri=True)
-            fields["input"] = masked(call.input_json, call.record.input_chars)
+            fields = call_fields(call.record, self._start, full_uri=True, redact=masking.text)
+            fields["input"] = masking.json(call.input_json, call.record.input_chars)
             if call.record.outcome == "ok":
-                fields["result"] = masked(call.result_json, call.record.result_chars)
+                fields["result"] = masking.json(call.result_json, call.record.result_chars)
             builder.calls.append(fields)
-        builder.start = start_fields(
-            self.run,
-            redact_script(self.run.script, masker),
-            lambda data: redact_value(data, VALUE_BOUNDS, masker),
-        )
+        builder.start = start_fields(self.run, masking.text(self.run.script), masking.value)
         if "status" in self._end_fields:
-            lines = [(at_ms, redact_script(line, masker)) for at_ms, line in console]
+            lines = [(at_ms, masking.text(line)) for at_ms, line in console]
             builder.end = dict(self._end_fields)
             if result is not None:
-                values = end_fields(result, self.run.preset, (), lambda data: redact_value(data, VALUE_BOUNDS, masker))
-                builder.end = builder.end | values
+                builder.end = builder.end | end_fields(result, self.run.preset, (), masking.value)
             builder.end = builder.end | {"console": lines}
-        if omitted:
+        if masking.omitted:
             builder.notes.append(
-                f"Of {omitted:,} inputs and results only the size is here: together they are too much."
+                f"Of {masking.omitted:,} inputs, results and texts only the size is here: together they are too much."
             )
         return build_trace(builder)
 

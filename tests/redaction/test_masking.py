@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
 from functools import partial
+from itertools import count
 
 import anyio
 import pytest
 
 from codecall.redaction.clean import ThreadedCleaner
-from codecall.redaction.masking import Masker, QuestionMasker
+from codecall.redaction.masking import Masker, MaskingTimeoutError, QuestionMasker
 from tests.work import python_steps
 
 
@@ -36,6 +38,16 @@ def test_twice_as_many_credentials_take_twice_as_long(decoys: bool) -> None:
 
     few, many = (python_steps(partial(masked, rows=rows(count))) for count in (1_000, 2_000))
     assert many < 2.5 * few
+
+
+@pytest.mark.parametrize("data", [["ok"] * 100, {f"key {number}": number for number in range(100)}, [['["ok"]']] * 100])
+def test_masking_ends_amid_a_value_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch, data: object) -> None:
+    clock = count()
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    masker = Masker(deadline=50)
+    with pytest.raises(MaskingTimeoutError):
+        masker.mask(data, "", [])
+    assert next(clock) == 51
 
 
 async def test_whoever_is_cancelled_does_not_wait_for_the_thread() -> None:

@@ -9,7 +9,7 @@ import pytest
 from fastmcp import Client
 
 from codecall.sandbox.interfaces import RunObserver
-from codecall.traces import Trace, TraceRecorder, render
+from codecall.traces import Trace, TraceRecorder, redaction, render
 from codecall.traces import records as recording
 from tests.traces.shop import SECRET, shop
 
@@ -83,7 +83,44 @@ async def test_what_there_is_no_room_for_is_told_by_its_size(monkeypatch: pytest
     assert call.input.available
     assert not call.result.available
     assert (call.result.chars or 0) > 100
-    assert trace.notes == ("Of 1 inputs and results only the size is here: together they are too much.",)
+    assert trace.notes == ("Of 1 inputs, results and texts only the size is here: together they are too much.",)
+
+
+ENOUGH = """\
+console.log('started with ' + codecallContext.shop);
+const orders = await callTool('orders_search', {region: 'west', status: 'open', limit: 1});
+console.log('done');
+if (codecallContext.shop === 'closed') throw new Error('the shop is closed');
+return orders;
+"""
+
+
+@pytest.mark.parametrize("shop_name", ["open", "closed"])
+async def test_what_takes_too_long_to_mask_is_told_by_its_size(monkeypatch: pytest.MonkeyPatch, shop_name: str):
+    recorder = TraceRecorder()
+    async with Client(shop(audit={"sinks": [], "watchers": [recorder]})) as client:
+        arguments = {"script": ENOUGH, "context": {"shop": shop_name}}
+        await client.call_tool("codecall:execute", arguments, raise_on_error=False)
+    whole = recorder.trace()
+    monkeypatch.setattr(redaction, "MASKING_SECONDS", 0.0)
+    trace = recorder.trace()
+    assert whole is not None
+    assert trace is not None
+    assert whole.notes == ()
+    assert trace.notes == ("Of 7 inputs, results and texts only the size is here: together they are too much.",)
+    size = f"…[truncated {len(ENOUGH)} characters]"
+    assert (trace.script, trace.script_chars, trace.context.available) == (size, len(ENOUGH), False)
+    lengths = [len(line.text) for line in whole.console]
+    assert [line.text for line in trace.console] == [f"…[truncated {length} characters]" for length in lengths]
+    assert not any(value.available for call in trace.calls for value in (call.input, call.result))
+    assert [call.name for call in trace.calls] == ["orders_search"]
+    assert not trace.result.available
+    assert (trace.status, trace.limits) == (whole.status, whole.limits)
+    assert (trace.error is None, whole.error is None) == (shop_name == "open", shop_name == "open")
+    if trace.error is not None:
+        assert whole.error is not None
+        assert (trace.error.code, trace.error.message) == (whole.error.code, None)
+    assert render(trace)
 
 
 async def test_a_watcher_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixture):
