@@ -49,6 +49,7 @@ _VALUE = re.compile(r"[A-Za-z0-9_.+/=-]+")
 """What a credential is written with, and code that does anything is not."""
 _RANDOM = re.compile(r"(?=.*\d).*[A-Za-z0-9]{16}", re.ASCII)
 """What a key of an issuer holds, and a name made of words (`sk-some-package`) does not."""
+_QUOTED = re.compile(r"(?P<start>[bu]?(?P<end>\\{0,15}[\"']))(?P<secret>.+)(?P=end)", re.DOTALL | re.IGNORECASE)
 _NAMES: Final = ("name", "key", "header")
 """Under which an object with a `value` says what that is: `{"name": "Authorization", "value": "…"}`."""
 
@@ -170,9 +171,9 @@ class Masker:
         if not mark:
             return before.replace(CONNECTION, self._mark(match[0]))
         secret = match[0].removeprefix(before).removesuffix(after)
-        # What is quoted stays quoted: the text may hold JSON.
-        quote = secret[0] if len(secret) > 1 and secret[0] == secret[-1] and secret[0] in "\"'" else ""
-        return f"{before}{quote}{self._mark(secret.strip(quote) if quote else secret)}{quote}{after}"
+        if quoted := _QUOTED.fullmatch(secret):  # stays so: the text may hold JSON
+            return f"{before}{quoted['start']}{self._mark(quoted['secret'])}{quoted['end']}{after}"
+        return f"{before}{self._mark(secret)}{after}"
 
     def _mark(self, secret: str) -> str:
         return f"{MARK}-{self._numbers.setdefault(secret, len(self._numbers) + 1)}"

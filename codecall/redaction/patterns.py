@@ -94,6 +94,15 @@ _ENVIRONMENT = (
 )
 """Names of environment variables whose values say something of this machine or its secrets."""
 
+_QUOTED = (
+    r"(?:[bu]?(?:\"(?:[^\"\\\n]|\\[^\n]){0,1000}\"|'(?:[^'\\\n]|\\[^\n]){0,1000}'|\"[^\"\n]{0,1000}\"|'[^'\n]{0,1000}')"
+    r"|(?P<quote>\\{1,15}[\"'])(?:(?!(?<!\\)(?P=quote))[^\n]){0,1000}(?<!\\)(?P=quote))"
+)
+"""A quoted value, the quotes in it escaped, of `bytes`, too; or with its own quotes escaped, as JSON in JSON."""
+_UNQUOTED = r"[^\s,;&\"')\]}\[]"
+_ARGUMENT = r"(?:[\"']?,?[ ]{1,4}[\"']?|[\"'],[\"'])"
+"""Between two arguments of a command, be it a line or a list."""
+
 
 def _pattern(text: str, flags: int = 0) -> PatternText:
     return PatternText(text, re.MULTILINE | flags)
@@ -310,7 +319,11 @@ PATTERNS: Final[tuple[RedactionRule, ...]] = (
     RedactionRule(
         "cookie header",
         "remove_file_paths",
-        _pattern(r"\b((?:set-)?cookie[\"']?:[ ]?[\"']?)(?=[\w%.-]{1,200}=)[^\n\"']{1,4096}", re.IGNORECASE),
+        _pattern(
+            r"\b((?:set-)?cookie\\{0,15}[\"']?:[ ]?\\{0,15}[\"']?)(?=[\w%.-]{1,200}=)"
+            r"(?:[^\n\"'\\]|\\(?![\\\"'])|(?<==)\"[^\",;\s]{1,1000}\"){1,4096}",
+            re.IGNORECASE,
+        ),
         rf"\1{CREDENTIAL}",
         "sent Cookie: theme=dark; sid=s%3Aabcdef.ghijkl",
         f"sent Cookie: {CREDENTIAL}",
@@ -363,7 +376,7 @@ PATTERNS: Final[tuple[RedactionRule, ...]] = (
             r"|SG\.[\w-]{16,40}\.[\w-]{30,60}|SK[0-9a-f]{32}|key-[0-9a-z]{32}|\d{8,10}:AA[\w-]{30,40}"  # messages
             r"|do[opr]_v1_[0-9a-f]{32,80}|shp(?:at|ca|pa|ss|ua)_[0-9a-fA-F]{24,64}|dapi[0-9a-f]{32}"  # DigitalOcean …
             r"|lin_(?:api|oauth)_\w{20,80}|secret_[A-Za-z0-9]{32,64}|ntn_\w{30,80}|ATATT3[\w=-]{20,400}"  # work spaces
-            r"|hv[sbr]\.[\w-]{16,400}|glsa_\w{20,80}|dckr_pat_[\w-]{20,60}|tskey-[\w-]{16,100}|sbp_[0-9a-f]{32,60}"
+            r"|dp\.(?:pt|ct|sa|scim|audit|st(?:\.[\w-]{2,35})?)\.[A-Za-z0-9]{40,44}|hv[sbr]\.[\w-]{16,400}|glsa_\w{20,80}|dckr_pat_[\w-]{20,60}|tskey-[\w-]{16,100}|sbp_[0-9a-f]{32,60}"
             r"|AGE-SECRET-KEY-1[0-9A-Z]{30,80}|npm_\w{30,60}|pypi-[\w-]{30,255}|rubygems_[0-9a-f]{32,60})"
             r"(?![\w-])"
         ),
@@ -376,11 +389,14 @@ PATTERNS: Final[tuple[RedactionRule, ...]] = (
         "remove_file_paths",
         _pattern(
             # (Not the `=` or `=>` that a parser calls an unexpected token.)
-            rf"(?<![\w-])(?<!unexpected )([\w-]{{0,40}}?{_SENSITIVE}[\"']?\s{{0,3}})"
+            rf"(?<![\w-])(?<!unexpected )([\w-]{{0,40}}?{_SENSITIVE}(?:\\{{0,15}}[\"'])?\s{{0,3}})"
             # `name=value` and quoted values always; `name: value` only when the value looks like no word of a message.
-            r"(?:((?:=(?!>)|%3D)\s{0,3})(?:\"[^\"\n]{0,1000}\"|'[^'\n]{0,1000}'|\{[^{}\n]{1,200}\}|[^\s,;&\"')\]}\[]{1,1000})"
-            r"|((?::|=>)\s{0,3})(?:\"[^\"\n]{1,1000}\"|'[^'\n]{1,1000}'"
-            r"|(?=[^\s,;&]{0,200}\d|[^\s,;&]{28})[^\s,;&\"')\]}\[]{6,1000}))",
+            # (And headers as libraries hold them: `(b'x-api-key', b'…')`.)
+            rf"(?:((?:=(?!>)|%3D|＝)\s{{0,3}})|((?::|=>|：|,(?=[ ]?b[\"']))\s{{0,3}}))"
+            rf"(?:(?(2)|(?!\\{{0,15}}(?:\"\\{{0,15}}\"|'\\{{0,15}}'))){_QUOTED}|(?(2)(?:\{{[^{{}}\n]{{1,200}}\}}|{_UNQUOTED}{{1,1000}})"
+            rf"|(?:(?<!：)|(?=[!-~]{{6}}))(?=[^\s,;&]{{0,200}}\d|[^\s,;&]{{28}}){_UNQUOTED}{{6,1000}})"
+            # What is in brackets behind a name is no less secret: `token=Token('…')`.
+            r"(?:(?<=[(=])[bu]?(?:\"[^\"\n]{1,1000}\"|'[^'\n]{1,1000}'))?)",
             re.IGNORECASE,
         ),
         rf"\1\2\3{CREDENTIAL}",
@@ -391,12 +407,28 @@ PATTERNS: Final[tuple[RedactionRule, ...]] = (
         "secret on a command line",
         "remove_file_paths",
         _pattern(
-            rf"(?<![\w-])(--?[\w-]{{0,40}}?{_SENSITIVE}[\"']?,?[ ]+[\"']?)(?=[^\s\"']{{0,200}}\d)[^\s\"']{{4,1000}}"
-            r"|(?<![\w-])((?:-u|--user|--proxy-user)[ =][\"']?)[^\s:\"'@/]{1,100}:[^\s\"']{1,200}"
+            rf"(?<![\w-])(?:(--?[\w-]{{0,40}}?{_SENSITIVE}[\"']?,?[ ]+[\"']?)(?=[^\s\"']{{0,200}}\d)[^\s\"']{{4,1000}}"
+            r"|((?:-u|--user|--proxy-user)[ =][\"']?)[^\s:\"'@/]{1,100}:[^\s\"']{1,200}"
+            # `mysql -phunter2`, options alone before it; not the ports of `docker run --name mysql -p3306:3306`.
+            r"|((?:mysql(?:dump|admin|import|show|slap|check|pump|binlog)?|mariadb(?:-[a-z]{2,12})?)(?:\.exe)?"
+            rf"(?:{_ARGUMENT}--?\w[^\s\"',]{{0,100}}(?:{_ARGUMENT}[^\s\"',-][^\s\"',]{{0,100}})?){{0,12}}?{_ARGUMENT}-p)"
+            r"(?!\d{1,5}(?![^\s\"':]))(?:\"[^\"\n]{1,200}\"|'[^'\n]{1,200}'|[^\s\"']{1,200}))"
         ),
-        rf"\1\2{CREDENTIAL}",
-        "failed: curl -u ann:hunter2 x; pg_dump --password hunter2 crm",
-        f"failed: curl -u {CREDENTIAL} x; pg_dump --password {CREDENTIAL} crm",
+        rf"\1\2\3{CREDENTIAL}",
+        "failed: curl -u ann:hunter2 x; pg_dump --password hunter2 crm; mysql -u ann -phunter2 crm",
+        f"failed: curl -u {CREDENTIAL} x; pg_dump --password {CREDENTIAL} crm; mysql -u ann -p{CREDENTIAL} crm",
+    ),
+    RedactionRule(
+        "secret in an element",
+        "remove_file_paths",
+        _pattern(
+            rf"((?:<|&lt;)(?:[\w.-]{{1,40}}:)?[\w.-]{{0,40}}?{_SENSITIVE}(?:\s[^<>\n]{{0,200}}?)?(?:>|&gt;))"
+            r"(?:\s{0,40}<!\[CDATA\[[^\]]{1,1000}\]\]>|(?=[^<]{0,200}\w)(?:[^<&]|&(?!lt;/)){1,1000})(?=\s{0,40}(?:<|&lt;)/)",
+            re.IGNORECASE,
+        ),
+        rf"\1{CREDENTIAL}",
+        "refused: <user>ann</user><password>hunter2</password>",
+        f"refused: <user>ann</user><password>{CREDENTIAL}</password>",
     ),
     RedactionRule(
         "environment",
@@ -409,10 +441,7 @@ PATTERNS: Final[tuple[RedactionRule, ...]] = (
     RedactionRule(
         "environment variable",
         "remove_file_paths",
-        _pattern(
-            rf"(?<![\w-])({_ENVIRONMENT}(?:=|[\"'][ ]?: ))(?!\[)"
-            r"(?:\"[^\"\n]{0,1000}\"|'[^'\n]{0,1000}'|[^\s,;&\"')\]}\[]{1,1000})"
-        ),
+        _pattern(rf"(?<![\w-])({_ENVIRONMENT}(?:=|\\{{0,15}}[\"'][ ]?: ))(?!\[)(?:{_QUOTED}|{_UNQUOTED}{{1,1000}})"),
         rf"\1{ENVIRONMENT}",
         "spawned with HOME=/root STRIPE_KEY=plain DB_HOST='db1'",
         f"spawned with HOME={ENVIRONMENT} STRIPE_KEY={ENVIRONMENT} DB_HOST={ENVIRONMENT}",

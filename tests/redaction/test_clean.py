@@ -203,6 +203,16 @@ HOSTILE = [
     "~/",
     "node_modules/",
     "1",
+    "<password>",
+    "&lt;token",
+    "]]>",
+    '\\"',
+    "token:\\'",
+    "b'",
+    "：",
+    "mysql -",
+    "' -p",
+    "dp.st.",
 ]
 
 

@@ -69,3 +69,21 @@ def test_a_text_of_nested_json_is_masked_however_deep_it_is(depth: int) -> None:
     text = "[" * depth + f'"{key}"' + "]" * depth
     masked = Masker(environment=False).mask({"of": text}, "", [])
     assert masked == {"of": text.replace(key, "masked-credential-1")}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "got {{'password': '{}'}}",
+        "got {{b'password': b'{}'}}",
+        'got {{"body": "{{\\"password\\": \\"{}\\"}}"}}',
+        "got <password>{}</password>",
+        "got mysql -u ann -p{}",
+    ],
+)
+def test_what_is_around_a_credential_in_a_text_stays(text: str) -> None:
+    masker = Masker(environment=False)
+    assert masker.mask([text.format("let%me-in"), "token=let%me-in"], "", []) == [
+        text.format("masked-credential-1"),
+        "token=masked-credential-1",
+    ]
