@@ -519,6 +519,14 @@ def read_in_own_declaration(context: FailureContext, match: MessageMatch) -> Hin
     return None
 
 
+def thrown_after_misread(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """The script threw the error itself, after it read what no answer has."""
+    if context.misread is None or context.offset is None or not context.enclosing("ThrowStatement"):
+        return None
+    misread = context.misread(match.string, context.offset)
+    return None if misread is None else {"misread": misread}
+
+
 def thrown_by_script(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """The script threw the error itself."""
     del match

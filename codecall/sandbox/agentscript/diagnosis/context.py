@@ -85,6 +85,10 @@ class Observation:
         return len(self.path) == (2 if self.wrapped and self.path[0] == "data" else 1) and not self.of_wrapper
 
 
+FindMisread: TypeAlias = Callable[[str, int], str | None]
+"""Says what a script that threw a text, at an offset, misread of its answers before; None where nothing is found."""
+
+
 @dataclass(frozen=True)
 class FailureContext:
     """One failure of one script.
@@ -95,6 +99,7 @@ class FailureContext:
         calls: The script's calls.
         offsets: Where each of them was made, by number.
         brought: `codecallContext`.
+        misread: Finds what the script misread before it threw.
     """
 
     dataflow: DataFlow | None
@@ -102,6 +107,7 @@ class FailureContext:
     calls: CallHistory
     offsets: Mapping[int, int]
     brought: Mapping[str, object] = field(default_factory=dict[str, object])
+    misread: FindMisread | None = None
 
     def observations(self, node: Node, further: ValuePath = ()) -> Iterator[Observation]:
         """What an expression was, or is some steps further; see `AnswerTrace.observations`."""

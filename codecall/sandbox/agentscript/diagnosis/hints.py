@@ -513,6 +513,13 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
     ),
     # What the script threw
     _rule(
+        "own error after a misread property",
+        r"",
+        "The script threw this itself, on the line shown. {misread}",
+        "const r = await callTool('users'); if (!r.success) throw new Error('no users')",
+        causes.thrown_after_misread,
+    ),
+    _rule(
         "own error",
         r"",
         "The script threw this itself, on the line shown: mend what leads there, or return a value instead.",

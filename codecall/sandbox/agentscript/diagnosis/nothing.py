@@ -61,22 +61,26 @@ _MAX_CHAIN: Final = 8
 def misread_properties(
     program: InstrumentedScript,
     calls: CallHistory,
-    ending: Ending,
+    missing: Sequence[str],
     room_ms: float,
     declares: Declares,
     *,
     shows_undefined: bool,
+    thrown_at: int | None = None,
 ) -> list[str]:
     """The warnings about properties that the script reads and no answer has.
 
     Args:
         program: What ran.
         calls: Its calls.
-        ending: How it ended.
+        missing: Keys that are left out of its value.
         room_ms: Milliseconds of its own time that it has left.
         declares: What the tools say of their answers.
-        shows_undefined: Whether a text in its value has the word `undefined`.
+        shows_undefined: Whether a text in its value, or in what it threw, has the word `undefined`.
+        thrown_at: Where the script's own `throw` ended it, in characters; what it had not reached then is left out.
     """
+    if not (calls.has_objects or calls.may_lack(program.script, shows_undefined=shows_undefined)):
+        return []
     elsewhere = names_elsewhere(calls, program.script)
     if not (names := suspects(program, calls, elsewhere, shows_undefined=shows_undefined)):
         return []
@@ -85,11 +89,33 @@ def misread_properties(
         if dataflow is None:
             return []
         search = _Search(program, dataflow, calls)
-        reads = MisreadSearch(dataflow, search.context, calls, ending.missing, declares=declares, elsewhere=elsewhere)
+        reads = MisreadSearch(dataflow, search.context, calls, missing, declares=declares, elsewhere=elsewhere)
         found = reads.find(names, room_ms, shows_undefined=shows_undefined)
-        return [search.missing_text(node, fields) for node, fields in found]
+        return [search.missing_text(node, fields) for node, fields in found if dataflow.may_precede(node, thrown_at)]
 
     return with_dataflow(program.script, room_ms, find, fallback=[])
+
+
+def misread_before_throw(
+    program: InstrumentedScript | None,
+    calls: CallHistory,
+    room_ms: float,
+    thrown: str,
+    thrown_at: int,
+    *,
+    declares: Declares,
+) -> str | None:
+    """The first warning of `misread_properties` about a script that threw a text; None where there is none."""
+    if program is None:
+        return None
+    shows_undefined = calls.shows_undefined or "undefined" in thrown
+    try:
+        found = misread_properties(
+            program, calls, (), room_ms, declares, shows_undefined=shows_undefined, thrown_at=thrown_at
+        )
+    except Exception:
+        return None  # The failure is reported all the same.
+    return next(iter(found), None)
 
 
 def mistaken_values(program: InstrumentedScript, calls: CallHistory, value: str, room_ms: float) -> list[str]:

@@ -10,7 +10,7 @@ import msgspec
 from codecall.sandbox.agentscript.checked import Position
 from codecall.sandbox.agentscript.diagnosis import causes, inputs, loops
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory
-from codecall.sandbox.agentscript.diagnosis.context import FailureContext
+from codecall.sandbox.agentscript.diagnosis.context import FailureContext, FindMisread
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, with_dataflow
 from codecall.sandbox.agentscript.diagnosis.hints import NO_TEXT_FORM, NOT_AN_ERROR_HINT, hint_for
 from codecall.sandbox.agentscript.foreign_words import message_hint
@@ -102,6 +102,7 @@ class FailureReport:
         calls: Its calls.
         room_ms: Milliseconds of its own time that it has left.
         brought: `codecallContext` as JSON text; None where the request brought none.
+        misread: Finds what the script misread before it threw.
     """
 
     def __init__(
@@ -111,7 +112,10 @@ class FailureReport:
         calls: CallHistory,
         room_ms: float,
         brought: str | None = None,
+        *,
+        misread: FindMisread | None = None,
     ) -> None:
+        self._misread = misread
         self._brought = brought
         self._program = program
         self._limits = limits
@@ -131,7 +135,10 @@ class FailureReport:
         if error.kind == "stack":
             return _at(limit_failure("STACK_OVERFLOW", self._limits), position)
         if error.kind == "value":
-            hint, position = NOT_AN_ERROR_HINT, self._only_position(causes.thrown_values)
+            position = self._only_position(causes.thrown_values)
+            offset = self._offset(position)
+            misread = None if self._misread is None or offset is None else self._misread(error.message, offset)
+            hint = " ".join(filter(None, (NOT_AN_ERROR_HINT, misread)))
         else:
             # What the runtime throws after it has waited has no place of its own.
             position = position or self._only_position(causes.parallel_calls)
@@ -181,7 +188,7 @@ class FailureReport:
             if (offset := self._offset(self._position(entry.stack))) is not None
         }
         brought = msgspec.json.decode(self._brought or "{}", type=dict[str, object])
-        return FailureContext(dataflow, self._offset(position), self._calls, offsets, brought)
+        return FailureContext(dataflow, self._offset(position), self._calls, offsets, brought, self._misread)
 
     def _endless_loop(self, position: Position | None) -> str | None:
         """The hint for a limit that is reached in a loop without a condition, or whose `break` tests what no answer

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Final, Literal, Protocol, TypeAlias, cast
 
 import _quickjs as quickjs  # pyright: ignore[reportMissingTypeStubs]
@@ -21,7 +21,12 @@ from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory,
 from codecall.sandbox.agentscript.diagnosis.flow.paths import ValuePath
 from codecall.sandbox.agentscript.diagnosis.flow.values import CONTEXT
 from codecall.sandbox.agentscript.diagnosis.lookups import missed_lookups
-from codecall.sandbox.agentscript.diagnosis.nothing import misread_properties, mistaken_values, nothing_returned
+from codecall.sandbox.agentscript.diagnosis.nothing import (
+    misread_before_throw,
+    misread_properties,
+    mistaken_values,
+    nothing_returned,
+)
 from codecall.sandbox.agentscript.diagnosis.reads.declared import declares
 from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.diagnosis.request import warn_of_context
@@ -223,7 +228,9 @@ class Realm:
             self.outcome = outcome
 
     def _failure_report(self) -> FailureReport:
-        return FailureReport(self._program, self.limits, self._calls, self._room_ms, self._context)
+        program, calls, room_ms = self._program, self._calls, self._room_ms
+        misread = partial(misread_before_throw, program, calls, room_ms, declares=self._declares)
+        return FailureReport(program, self.limits, calls, room_ms, self._context, misread=misread)
 
     def _call_warnings(self) -> CallWarnings:
         return CallWarnings(self._program, self._calls, self._room_ms)
@@ -323,12 +330,11 @@ class Realm:
         shows_undefined = "undefined" in value or self._calls.shows_undefined
         if "undefined" in value:
             warnings += missed_lookups(program, ending.misses, value, self._calls)
-        if self._calls.has_objects or self._calls.may_lack(program.script, shows_undefined=shows_undefined):
-            misread = misread_properties(
-                program, self._calls, ending, self._room_ms, self._declares, shows_undefined=shows_undefined
-            )
-            joined = "".join(warnings)
-            warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
+        misread = misread_properties(
+            program, self._calls, ending.missing, self._room_ms, self._declares, shows_undefined=shows_undefined
+        )
+        joined = "".join(warnings)
+        warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
         warnings += self._call_warnings().refused("\n".join((value, *warnings)))
         warnings += self._call_warnings().unread_errors(value)
         warnings += self._unknown_tool_warnings(program.script)

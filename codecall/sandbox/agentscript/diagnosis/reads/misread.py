@@ -144,7 +144,7 @@ class MisreadSearch:
         dataflow: DataFlow,
         context: FailureContext,
         calls: CallHistory,
-        missing: list[str],
+        missing: Sequence[str],
         *,
         declares: Declares,
         elsewhere: Mapping[str, Set[str]],
