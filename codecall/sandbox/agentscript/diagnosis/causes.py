@@ -38,6 +38,7 @@ from codecall.sandbox.agentscript.diagnosis.places import (
     patterns,
 )
 from codecall.sandbox.agentscript.diagnosis.remedies import (
+    NOTHING_FOUND,
     advise,
     answer_fields,
     is_missing,
@@ -238,6 +239,8 @@ def _changed(context: FailureContext, name: str) -> Iterator[tuple[Node, Literal
 def _advice(context: FailureContext, owner: str, observation: Observation, member: str) -> str:
     """What to write instead of what an answer does not have; see `advise`."""
     step, calls = observation.path[-1] if observation.path else None, context.calls
+    if step is Step.FOUND and (misread := _misread(context, "")) is not None:
+        return f"{NOTHING_FOUND} {misread}"
     had = step in calls.reads and step not in calls.unseen.get(observation.tool, ())
     return advise(owner, observation, member, had=had).text
 
@@ -521,10 +524,19 @@ def read_in_own_declaration(context: FailureContext, match: MessageMatch) -> Hin
 
 def thrown_after_misread(context: FailureContext, match: MessageMatch) -> HintFields | None:
     """The script threw the error itself, after it read what no answer has."""
-    if context.misread is None or context.offset is None or not context.enclosing("ThrowStatement"):
-        return None
-    misread = context.misread(match.string, context.offset)
+    misread = _misread(context, match.string) if context.enclosing("ThrowStatement") else None
     return None if misread is None else {"misread": misread}
+
+
+def missing_after_misread(context: FailureContext, match: MessageMatch) -> HintFields | None:
+    """A property is read of nothing, after the script read what no answer has."""
+    misread = _misread(context, "")
+    return None if misread is None else {**message_fields(context, match), "misread": misread}
+
+
+def _misread(context: FailureContext, thrown: str) -> str | None:
+    """What the script misread before it failed; `thrown`: what it threw itself."""
+    return None if context.misread is None or context.offset is None else context.misread(thrown, context.offset)
 
 
 def thrown_by_script(context: FailureContext, match: MessageMatch) -> HintFields | None:

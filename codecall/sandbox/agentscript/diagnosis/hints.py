@@ -194,6 +194,13 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         causes.unknown_tool,
     ),
     _rule(
+        "property of nothing after a misread property",
+        _READS,
+        "What stands before `.{member}` is {nothing}, after this: {misread}",
+        "const r = await callTool('users'); const u = r.users.filter((x) => x.nam === 'Ann')[0]; return u.id",
+        causes.missing_after_misread,
+    ),
+    _rule(
         "property of nothing",
         _READS,
         "`{what}` is {nothing}: see what it holds (`return` it, or `console.log` it), and test it or write `?.` where "

@@ -487,6 +487,18 @@ VALUES = [
         "a.push(r.value.x) }",
         f"`r.value` is undefined: echo returned {{id: number}}. {TEST_IT}",
     ),
+    (
+        "const r = await callTool('users'); const u = r.users.find((x) => x.nam === 'Ann'); return u.id",
+        f"Nothing was found: `x.nam` on line 1 is undefined: users returned {SHAPE}. Did you mean `x.name`?",
+    ),
+    (
+        "const r = await callTool('users'); const [u] = r.users.filter((x) => x.nam === 'Ann'); return u.id",
+        "What stands before `.id` is undefined, after this: `x.nam` on line 1 is undefined: users returned",
+    ),
+    (
+        "const r = await callTool('users'); const u = r.users.find((x) => x.name === 'Zed'); return u.id",
+        "Nothing was found: test for it first, or write `?.` behind it.",
+    ),
     ("const r = await callTool('users'); return r[0].name", "The list is `r.users`."),
     ("const r = await callTool('users'); const first = r[0]; return first.name", "The list is `users`."),
     ("return (await callTool('users'))[0].name", "The list is `(await callTool('users')).users`."),
