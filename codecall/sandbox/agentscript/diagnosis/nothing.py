@@ -79,8 +79,6 @@ def misread_properties(
         shows_undefined: Whether a text in its value, or in what it threw, has the word `undefined`.
         thrown_at: Where the script's own `throw` ended it, in characters; what it had not reached then is left out.
     """
-    if not (calls.has_objects or calls.may_lack(program.script, shows_undefined=shows_undefined)):
-        return []
     elsewhere = names_elsewhere(calls, program.script)
     if not (names := suspects(program, calls, elsewhere, shows_undefined=shows_undefined)):
         return []
@@ -109,6 +107,8 @@ def misread_before_throw(
     if program is None:
         return None
     shows_undefined = calls.shows_undefined or "undefined" in thrown
+    if not (calls.has_objects or calls.may_lack(program.script, shows_undefined=shows_undefined)):
+        return None
     try:
         found = misread_properties(
             program, calls, (), room_ms, declares, shows_undefined=shows_undefined, thrown_at=thrown_at

@@ -328,13 +328,13 @@ class Realm:
         if ending.lacks_values or program.ending.mistaken_callbacks:
             warnings += nothing_returned(program, self._calls, ending, self._room_ms)
         shows_undefined = "undefined" in value or self._calls.shows_undefined
-        if "undefined" in value:
-            warnings += missed_lookups(program, ending.misses, value, self._calls)
-        misread = misread_properties(
-            program, self._calls, ending.missing, self._room_ms, self._declares, shows_undefined=shows_undefined
-        )
-        joined = "".join(warnings)
-        warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in joined]
+        warnings += missed_lookups(program, ending.misses, value, self._calls) if "undefined" in value else ()
+        if self._calls.has_objects or self._calls.may_lack(program.script, shows_undefined=shows_undefined):
+            misread = misread_properties(
+                program, self._calls, ending.missing, self._room_ms, self._declares, shows_undefined=shows_undefined
+            )
+            said = "".join(warnings)
+            warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in said]
         warnings += self._call_warnings().refused("\n".join((value, *warnings)))
         warnings += self._call_warnings().unread_errors(value)
         warnings += self._unknown_tool_warnings(program.script)
