@@ -46,6 +46,9 @@ _SESSION_LOST: Final = {
 _REFUSED_MESSAGE: Final = (INTERNAL_ERROR, "Server returned an error response")
 """Code and message of the error that the SDK raises for a response with an HTTP status that MCP does not use."""
 
+_MAX_SSE_BYTES: Final = 1024 * 1024
+"""Bytes of an event over SSE: the SDK leaves httpx2's limit, beyond which the stream ends, and so do all calls."""
+
 _MAX_OTHER_BYTES: Final = 1024 * 1024
 """Bytes of an answer in which there is no result: of a sign-in, a redirect, an error."""
 
@@ -207,7 +210,8 @@ class HttpTransport(ClientTransport):
                     del response.headers["content-type"]
                 response.stream = BoundedBody(response, _MAX_OTHER_BYTES, checked_body)
             elif is_stream:
-                response.stream = EventStream(response, self._awaits)
+                limit = _MAX_SSE_BYTES if self._sse else MAX_MESSAGE_BYTES
+                response.stream = EventStream(response, self._awaits, limit)
             else:
                 response.stream = BoundedBody(response, MAX_MESSAGE_BYTES, checked_body)
 

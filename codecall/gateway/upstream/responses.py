@@ -67,6 +67,9 @@ _EVENT_END: Final = re.compile(rb"(?:\n\r?\n|\r\r)[\r\n]*")
 _SHORT_RETRY: Final = re.compile(rb"retry:(?! ?[1-9]\d{3,8}$)")
 """When to connect again, in less than a second: a server could have it done without a pause."""
 
+_ID: Final = re.compile(rb"id(?::[ -~]{0,1024})?")
+"""Where to go on, which the SDK sends in a header: one of 32 MiB would take seconds and gigabytes to check."""
+
 _MAX_EVENT_LINES: Final = 20_000
 """Lines of an event, each of which takes time to read, whatever is in it."""
 
@@ -169,10 +172,17 @@ class EventStream(ResponseBody):
     Args:
         response: with the stream.
         awaits: whether the answer to a request is waited for. What nobody waits for must not cost much.
+        limit: bytes that the reader of the events takes in one; an error stands in place of a larger one.
     """
 
-    def __init__(self, response: httpx2.Response, awaits: Callable[[RequestId | None], bool]) -> None:
+    def __init__(
+        self,
+        response: httpx2.Response,
+        awaits: Callable[[RequestId | None], bool],
+        limit: int = MAX_MESSAGE_BYTES,
+    ) -> None:
         super().__init__(response)
+        self._limit = limit
         self._host = response.url.host
         self._awaits = awaits
         self._costs, self._idle = Throttle(VALUES_PER_S), Throttle(_IDLE_EVENTS_PER_S)
@@ -194,7 +204,7 @@ class EventStream(ResponseBody):
             if ends:
                 block = bytes(waiting)
                 del waiting[: ends[-1][1]]
-                for event in await in_thread_if_large(partial(_checked_events, ends=ends), block):
+                for event in await in_thread_if_large(partial(_checked_events, ends=ends, limit=self._limit), block):
                     if not event.is_last:
                         await self._wait(event)
                     yield event.text
@@ -291,18 +301,19 @@ def checked_body(body: bytes) -> bytes:
     return replace_lone_surrogates(body)
 
 
-def _checked_events(block: bytes, ends: Sequence[tuple[int, int]]) -> list[_Event]:
+def _checked_events(block: bytes, ends: Sequence[tuple[int, int]], limit: int = MAX_MESSAGE_BYTES) -> list[_Event]:
     """The events of a block, repaired, with an error in place of each that has too many values or lines.
 
     Args:
         block: of a stream.
         ends: where the lines of each event end, and the blank ones behind them.
+        limit: bytes that one may have.
     """
     starts = [0, *(end for _, end in ends)]
-    return [_checked_event(block[start:end]) for start, (end, _) in zip(starts, ends, strict=False)]
+    return [_checked_event(block[start:end], limit) for start, (end, _) in zip(starts, ends, strict=False)]
 
 
-def _checked_event(event: bytes) -> _Event:
+def _checked_event(event: bytes, limit: int) -> _Event:
     """One event; its last line need not end."""
     if len(event) > MAX_MESSAGE_BYTES:
         reason = f"it has more than {MAX_MESSAGE_BYTES // 2**20} MiB"
@@ -312,29 +323,35 @@ def _checked_event(event: bytes) -> _Event:
     reason = "" if (excess := find_excess(event)) is None else f"it has more than {excess}"
     if lines_read > _MAX_EVENT_LINES:
         reason = "it has too many lines"
+    if len(event) > limit:
+        reason = f"it has more than {limit:,} bytes, the most over SSE"
     if reason:
         return _Event(_error_event(event, reason), cost, answers=find_response_id(event))
     # Lines as the reader finds them, for whom an empty one would end the event. It does not count comments.
     lines = [
         b"retry: 1000" if _SHORT_RETRY.match(line) is not None else line
         for line in replace_lone_surrogates(event).splitlines()
-        if line and not line.startswith(b":")
+        if line and not line.startswith(b":") and (not _is_id(line) or _ID.fullmatch(line) is not None)
     ]
     kind, data = _fields(lines)
     if kind not in _READ_KINDS:  # the SDK would log it
-        lines = [line for line in lines if line.startswith((b"id:", b"retry:"))]
+        lines = [line for line in lines if _is_id(line) or line.startswith(b"retry:")]
     passed_on = b"\n".join((*lines, b"", b"")) if lines else b""
     if kind != b"message" or not data:
         return _Event(passed_on, cost, has_message=False)
     try:
         message = parse_message(data)
-    except TooLargeError as limit:
-        return _Event(_error_event(event, f"it has more than {limit}"), cost)
+    except TooLargeError as too_large:
+        return _Event(_error_event(event, f"it has more than {too_large}"), cost)
     if isinstance(message, JSONRPCError):  # the server's own, or in place of what could not be read
         passed_on = _message_event(message)
     if not isinstance(message, JSONRPCError | JSONRPCResponse):
         return _Event(b"" if message is None else passed_on, cost, has_message=message is not None)
     return _Event(passed_on, cost, answers=message.id)
+
+
+def _is_id(line: bytes) -> bool:
+    return line.partition(b":")[0] == b"id"
 
 
 def _fields(lines: Sequence[bytes]) -> tuple[bytes, bytes]:

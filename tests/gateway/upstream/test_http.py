@@ -136,6 +136,18 @@ async def test_what_a_server_sets_for_one_caller_is_not_sent_for_another(per_cli
     assert seen == (["session=0", "session=1"] if per_client else [None, None])
 
 
+async def test_an_answer_that_is_too_large_for_sse_fails_its_call_alone() -> None:
+    server = FastMCP("far")
+    server.tool(lambda size: "x" * int(size), name="large")
+    async with (
+        serve_over_http(server.http_app(path="/sse", transport="sse")) as url,
+        Backend("far", HttpServer(url=url.replace("/mcp", "/sse"), transport="sse")) as backend,
+    ):
+        with pytest.raises(MCPError, match=r"not read: it has more than 1,048,576 bytes, the most over SSE"):
+            await call(backend, "large", size=2_000_000)
+        assert await call(backend, "large", size=1) == "x"
+
+
 @pytest.mark.parametrize("encoding", ["identity", "gzip"])
 async def test_an_answer_that_is_too_large_or_compressed_fails_its_call_alone(
     monkeypatch: pytest.MonkeyPatch, encoding: str

@@ -143,6 +143,10 @@ def passed_on(block: bytes) -> list[bytes]:
         (b"event: endpoint\ndata: /messages", b"event: endpoint\ndata: /messages"),
         (b": a comment\ndata: " + PING + b"\n:", b"data: " + PING),
         (b": a comment", b""),
+        (b"id: " + b"7" * 1_023 + b"\nid\nretry: 2000", b"id: " + b"7" * 1_023 + b"\nid\nretry: 2000"),
+        (b"id: " + b"7" * 1_024 + b"\nretry: 2000", b"retry: 2000"),
+        (b"id: x\t\nretry: 2000\nevent: other", b"retry: 2000"),
+        (b"id: \xc3\xbc\ndata: " + PING, b"data: " + PING),
         (b"event: other\ndata: 1\nid: 7\nretry: 2000\nx: y", b"id: 7\nretry: 2000"),
     ],
 )
