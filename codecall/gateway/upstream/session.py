@@ -5,8 +5,8 @@ unjudged, bounds what the server may ask for, and reports its own end.
 
 Private names of the two libraries that the gateway uses, all of them in the functions at the end of this file:
 
-- `ClientSession._x_mcp_header_maps`: parameters that go into HTTP headers. The SDK fills it when it lists tools over
-  the same connection; the gateway lists from a cache, and sets what a listing would have set.
+- `ClientSession._x_mcp_header_maps`: parameters that go into HTTP headers. The SDK fills it when it lists tools
+  itself; the gateway sets what that would have set.
 - `_srctx` of a request's context, which FastMCP calls an escape hatch: the SDK's own context, which knows the method.
 """
 
@@ -32,6 +32,7 @@ from codecall.gateway.upstream.long_results import attach_parts, detach_parts
 from codecall.gateway.upstream.messages import (
     MAX_UNSOLICITED_BYTES,
     Throttle,
+    count_values,
     is_within_value_limit,
     shorten_error,
     unreadable_response,
@@ -41,14 +42,18 @@ from codecall.gateway.upstream.relay import MAX_QUESTIONS, MessageRouter
 MAX_OPEN_REQUESTS: Final = 32
 """Requests of one server that may wait for answers; more are refused."""
 
-MAX_QUESTION_VALUES: Final = 10_000
-"""Values and names in the questions of one answer; the SDK takes some 10 microseconds for each."""
+MAX_QUESTION_VALUES: Final = 2_000
+"""Values and names in one request of a server, or in the questions of one answer. The SDK takes up to 16 microseconds
+for each, in one turn; a text is one value, however long, and a form that offers 250 countries has 1,300."""
 
 MAX_STATE_CHARS: Final = 1024 * 1024
 """Characters of the state of an answer that asks, as JSON. Sealed, it comes back in the body of a request."""
 
 _MESSAGES_PER_S: Final = 1000
 """Messages read of one server in a second that are no answers. What they cost is bounded by the transports."""
+
+_VALUES_PER_MESSAGE: Final = 10
+"""Values and names of a request that count as much as one message more."""
 
 _MAX_SENT_REQUESTS: Final = 10_000
 """Requests to one server of which is known that they were not answered."""
@@ -201,6 +206,11 @@ class _BoundedReader:
             if len(self._writer.open_requests) >= MAX_OPEN_REQUESTS:
                 await self._writer.refuse(message.id, f"{MAX_OPEN_REQUESTS} requests wait for their answers")
                 return False
+            data = to_json(message.params)
+            if not is_within_value_limit(data, MAX_QUESTION_VALUES):
+                await self._writer.refuse(message.id, f"it has more than {MAX_QUESTION_VALUES:,} values")
+                return False
+            await self._throttle.wait(count_values(data) // _VALUES_PER_MESSAGE)
             self._writer.open_requests.add(request_id)
         return True
 

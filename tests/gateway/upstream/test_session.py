@@ -10,6 +10,7 @@ import pytest
 from fastmcp import Client
 from mcp import MCPError
 
+from codecall.gateway.upstream.messages import Throttle
 from codecall.gateway.upstream.relay import MAX_QUESTIONS
 from codecall.gateway.upstream.server import Backend
 from codecall.redaction.questions import MAX_SHOWN_CHARS
@@ -48,7 +49,7 @@ async def ask(client: Client[Any], line: str) -> Any:
         (asking(form("x" * (4 * 1024 * 1024))), "4 MiB of questions"),
         (
             asking({"method": "sampling/createMessage", "params": {"maxTokens": 1, "messages": [{}] * 60_000}}),
-            "10,000 values of questions",
+            "2,000 values of questions",
         ),
     ],
     ids=["empty", "lines", "state", "state in another script", "long", "messages"],
@@ -104,3 +105,41 @@ async def test_invalid_notifications_are_left_out_and_logged_ever_more_rarely(
         f"{count} invalid notifications were left out, the last a 'notifications/progress'"
         for count in (1, 2, 4, 8, 16, 32, 64)
     ]
+
+
+def sampling(parts: int) -> str:
+    """The line of a request for the client's model whose message has so many parts, none of which is valid."""
+    content: list[dict[str, Any]] = [{"type": "tool_result", "toolUseId": "x", "content": [{}] * parts}]
+    params: dict[str, Any] = {"maxTokens": 1, "messages": [{"role": "user", "content": content}]}
+    return json.dumps({"jsonrpc": "2.0", "id": "q", "method": "sampling/createMessage", "params": params})
+
+
+async def test_a_request_of_very_many_values_is_refused_before_it_is_read() -> None:
+    fine = FINE.replace('"resultType":"complete",', "")
+    async with Backend("raw", RAW) as backend:
+
+        async def refused() -> None:
+            async with backend.use() as call:
+                lines = [[sampling(24_300), 1], [fine, 1]]
+                assert result_text(await call.session.call_tool("write", {"lines": lines})) == "fine"
+                answers = json.loads(result_text(await call.session.call_tool("answers", {})))
+                assert answers[-1]["error"]["message"] == "Refused by the gateway: it has more than 2,000 values"
+
+        await assert_turns_below(20, refused)
+
+
+async def test_requests_are_read_the_slower_the_more_values_they_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    amounts: list[int] = []
+    wait = Throttle.wait
+
+    async def counting(throttle: Throttle, amount: int = 1) -> bool:
+        amounts.append(amount)
+        return await wait(throttle, amount)
+
+    fine = FINE.replace('"resultType":"complete",', "")
+    async with Backend("raw", RAW) as backend, backend.use() as call:
+        monkeypatch.setattr(Throttle, "wait", counting)
+        for parts in (0, 900):
+            lines = [[sampling(parts), 1], [fine, 1]]
+            assert result_text(await call.session.call_tool("write", {"lines": lines})) == "fine"
+    assert 181 in amounts, amounts
