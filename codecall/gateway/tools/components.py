@@ -137,9 +137,9 @@ class GatewayTool(Tool):
                         "or access rules hide it by what the server says of it now"
                     )
                 session = call.session
-                if is_modern(session) and (headers := x_mcp_header_map(self.parameters)):
-                    # What a listing over this very connection would have set.
-                    set_header_parameters(session, name, headers)
+                if is_modern(session):
+                    # What the SDK's own listing over this very connection would have set.
+                    set_header_parameters(session, name, x_mcp_header_map(self.parameters))
                 result = await call.run(
                     lambda answers, state: session.call_tool(
                         name,

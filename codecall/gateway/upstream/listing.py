@@ -20,11 +20,14 @@ from mcp.client.subscriptions import (
     ToolsListChanged,
     listen,
 )
+from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from codecall.gateway.upstream.errors import listing_too_large_error
-from codecall.gateway.upstream.messages import count_levels, count_values
+from codecall.gateway.upstream.messages import count_levels, count_values, shorten
+
+logger = logging.getLogger("codecall")
 
 MAX_ITEMS: Final = 10_000
 """Tools, resources, templates and prompts of one server together."""
@@ -44,6 +47,9 @@ MAX_PAGES: Final = 1_000
 """Pages of one list."""
 
 _IN_THREAD_ITEMS: Final = 200
+
+_LOGGED_CHARS: Final = 500
+"""Characters of a name or a fault in the log."""
 
 _MAX_RECONNECT_S: Final = 60.0
 """Seconds at most before a stream of changes that was lost is opened again."""
@@ -127,7 +133,7 @@ async def read_listing(session: ClientSession, server: str) -> Listing:
 
     return Listing(
         # Tools are asked for in any case: servers forget to say that they have some.
-        tools=await reader.read_all(tools),
+        tools=await _usable_tools(session, server, await reader.read_all(tools)),
         resources=await read_resources(session, server, reader),
         templates=await reader.read_all(templates) if capabilities.resources is not None else (),
         prompts=await reader.read_all(prompts) if capabilities.prompts is not None else (),
@@ -135,6 +141,27 @@ async def read_listing(session: ClientSession, server: str) -> Listing:
         instructions=session.instructions,
         capabilities=session.server_capabilities,
     )
+
+
+async def _usable_tools(
+    session: ClientSession, server: str, tools: tuple[mcp_types.Tool, ...]
+) -> tuple[mcp_types.Tool, ...]:
+    """Those that clients may use: MCP 2026-07-28 has them leave out tools whose `x-mcp-header` is invalid."""
+    if session.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return tools
+    faults = await anyio.to_thread.run_sync(lambda: [find_invalid_x_mcp_header(tool.input_schema) for tool in tools])
+    left_out = [(tool.name, fault) for tool, fault in zip(tools, faults, strict=True) if fault is not None]
+    if not left_out:
+        return tools
+    name, fault = left_out[0]
+    logger.warning(
+        "server %r: %d tools were left out for an invalid x-mcp-header, the first %s: %s",
+        server,
+        len(left_out),
+        shorten(repr(name), _LOGGED_CHARS),
+        shorten(fault, _LOGGED_CHARS),
+    )
+    return tuple(tool for tool, fault in zip(tools, faults, strict=True) if fault is None)
 
 
 async def read_resources(

@@ -97,6 +97,11 @@ class RelayingSession(ClientSession):
         """As `ClientSession.send_request`; of a long result, the rest of what `detach_parts` has read."""
         return attach_parts(await super().send_request(*arguments, **options))
 
+    async def list_tools(self, *, params: mcp_types.PaginatedRequestParams | None = None) -> mcp_types.ListToolsResult:
+        """List the tools as the server does: those with an invalid `x-mcp-header` are left out, and logged together,
+        where they have been counted."""
+        return await self.send_request(mcp_types.ListToolsRequest(params=params), mcp_types.ListToolsResult)
+
     async def validate_tool_result(self, name: str, result: mcp_types.CallToolResult) -> None:
         """Do nothing: the result is checked where it is used."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import mcp_types
@@ -12,6 +13,7 @@ from codecall.gateway.config.options import StdioServer
 from codecall.gateway.upstream import listing
 from codecall.gateway.upstream.listing import Listing
 from codecall.gateway.upstream.server import Backend
+from tests.gateway.backends import MODERN_RAW
 from tests.gateway.listing_servers import Listed, tool
 
 FULL = Listing(
@@ -67,3 +69,19 @@ async def test_what_one_server_lists_has_a_bound(
         server.say(*({**tool(f"t{n}"), "_meta": {"a": [[[]]] * 10}} for n in range(5)), resources=more)
         with pytest.raises(ServerUnavailableError, match=f"lists more than {said}"):
             await backend.fetch_listing()
+
+
+async def test_tools_with_an_invalid_header_count_and_are_logged_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = StdioServer(command=MODERN_RAW.command, args=(*MODERN_RAW.args, "300"))
+    with caplog.at_level(logging.WARNING):
+        async with Backend("raw", server) as backend:
+            assert [each.name for each in (await backend.fetch_listing()).tools] == ["write"]
+            assert [record.getMessage() for record in caplog.records] == [
+                "server 'raw': 900 tools were left out for an invalid x-mcp-header, the first 'bad0-0': "
+                "property 'a': x-mcp-header must be a string, not int"
+            ]
+            monkeypatch.setattr(listing, "MAX_ITEMS", 900)
+            with pytest.raises(ServerUnavailableError, match="lists more than 900 tools"):
+                await backend.fetch_listing()
