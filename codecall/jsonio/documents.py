@@ -25,6 +25,9 @@ MAX_DEPTH: Final = 64
 """Lists and mappings within each other."""
 MAX_ALIASES: Final = 1_000
 """Aliases that a YAML document may contain."""
+
+MAX_TAGS: Final = 100
+"""Directives `%TAG` for a loader in C: libyaml compares each with all before it, which holds the interpreter."""
 MAX_REPEATED: Final = 100_000
 """Values that these aliases stand for, all in all."""
 
@@ -176,6 +179,8 @@ def is_harmless_yaml(text: str, *, depth: int = MAX_DEPTH, loader: Any = None) -
     """
     import yaml
 
+    if loader is not None and text.count("%TAG") > MAX_TAGS:
+        return False
     aliases = repeated = 0
     sizes: dict[str, int] = {}
     within: list[tuple[str | None, int]] = [(None, 0)]

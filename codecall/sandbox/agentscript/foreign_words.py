@@ -130,6 +130,9 @@ LIST_WRAPPERS: Final = WRAPPERS.union(
 )
 """Members by which scripts that do not know an answer look for the list in it."""
 
+SUCCEEDED: Final = frozenset({"ok", "isOk", "is_ok", "success", "succeeded", "successful", "isSuccess", "is_success"})
+"""Members that say whether something has succeeded: scripts ask for them where no answer has one."""
+
 SUCCESS: Final = frozenset(
     {"ok", "isOk", "is_ok", "status", "statusCode", "status_code", "succeeded", "successful", "isSuccess", "is_success"}
     | {"isError", "is_error", "failed", "sent", "done", "accepted", "completed", "success"}

@@ -51,9 +51,6 @@ MAX_BRACKETS: Final = 1_000_000
 """Lists and objects of a document, used or not: GitHub's has 91,000. To decode so many holds the interpreter for half a
 second; 16 MiB of empty lists, which are 5,600,000, for three."""
 
-_MAX_TAGS: Final = 100
-"""Directives `%TAG` of a YAML document: libyaml compares each with all before it, which holds the interpreter."""
-
 MAX_URL: Final = 2_048
 """Characters of the URL at which a document says that the API is."""
 
@@ -241,7 +238,7 @@ def _parse(name: str, text: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError):
         try:
             decoded = text.decode("utf-8-sig")
-            if decoded.count("%TAG") <= _MAX_TAGS and is_harmless_yaml(decoded, depth=MAX_DEPTH, loader=FAST_LOADER):
+            if is_harmless_yaml(decoded, depth=MAX_DEPTH, loader=FAST_LOADER):
                 value = _read_yaml(decoded)
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
             value = None

@@ -167,6 +167,10 @@ class CallHistory:
         """Whether an answer has an object in it, which may have what the script reads of another one."""
         return any((entry.payload or "").find("{", 1) > 0 for entry in self.last_answers.values())
 
+    def may_misread(self, script: str, *, shows_undefined: bool) -> bool:
+        """Whether the script may read what an answer lacks, or has at another place: a quick look."""
+        return self.has_objects or self.may_lack(script, shows_undefined=shows_undefined)
+
     def may_mistake(self, script: str, value: str) -> bool:
         """Whether a script does with its answers what could be a mistake, or its value, JSON text, or an input shows an
         object: the first look."""

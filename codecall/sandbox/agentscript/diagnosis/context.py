@@ -86,7 +86,7 @@ class Observation:
 
 
 FindMisread: TypeAlias = Callable[[str, int], str | None]
-"""Says what a script that threw a text, at an offset, misread of its answers before; None where nothing is found."""
+"""Says what a script misread of its answers before it failed, by what it threw itself and where; None: nothing."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class FailureContext:
         calls: The script's calls.
         offsets: Where each of them was made, by number.
         brought: `codecallContext`.
-        misread: Finds what the script misread before it threw.
+        misread: Finds what the script misread before it failed.
     """
 
     dataflow: DataFlow | None

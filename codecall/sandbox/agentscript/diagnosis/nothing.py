@@ -66,7 +66,7 @@ def misread_properties(
     declares: Declares,
     *,
     shows_undefined: bool,
-    thrown_at: int | None = None,
+    failed_at: int | None = None,
 ) -> list[str]:
     """The warnings about properties that the script reads and no answer has.
 
@@ -77,7 +77,7 @@ def misread_properties(
         room_ms: Milliseconds of its own time that it has left.
         declares: What the tools say of their answers.
         shows_undefined: Whether a text in its value, or in what it threw, has the word `undefined`.
-        thrown_at: Where the script's own `throw` ended it, in characters; what it had not reached then is left out.
+        failed_at: Where the script failed, in characters; what it had not reached then is left out.
     """
     elsewhere = names_elsewhere(calls, program.script)
     if not (names := suspects(program, calls, elsewhere, shows_undefined=shows_undefined)):
@@ -89,29 +89,29 @@ def misread_properties(
         search = _Search(program, dataflow, calls)
         reads = MisreadSearch(dataflow, search.context, calls, missing, declares=declares, elsewhere=elsewhere)
         found = reads.find(names, room_ms, shows_undefined=shows_undefined)
-        return [search.missing_text(node, fields) for node, fields in found if dataflow.may_precede(node, thrown_at)]
+        return [search.missing_text(node, fields) for node, fields in found if dataflow.may_precede(node, failed_at)]
 
     return with_dataflow(program.script, room_ms, find, fallback=[])
 
 
-def misread_before_throw(
+def misread_before_failure(
     program: InstrumentedScript | None,
     calls: CallHistory,
     room_ms: float,
     thrown: str,
-    thrown_at: int,
+    failed_at: int,
     *,
     declares: Declares,
 ) -> str | None:
-    """The first warning of `misread_properties` about a script that threw a text; None where there is none."""
+    """The first warning of `misread_properties` about a script that failed, and may have `thrown` a text itself."""
     if program is None:
         return None
     shows_undefined = calls.shows_undefined or "undefined" in thrown
-    if not (calls.has_objects or calls.may_lack(program.script, shows_undefined=shows_undefined)):
+    if not calls.may_misread(program.script, shows_undefined=shows_undefined):
         return None
     try:
         found = misread_properties(
-            program, calls, (), room_ms, declares, shows_undefined=shows_undefined, thrown_at=thrown_at
+            program, calls, (), room_ms, declares, shows_undefined=shows_undefined, failed_at=failed_at
         )
     except Exception:
         return None  # The failure is reported all the same.

@@ -11,7 +11,14 @@ import msgspec
 from codecall.sandbox.agentscript.diagnosis.calls import MAX_SHOWN, shorten
 from codecall.sandbox.agentscript.diagnosis.context import Observation, kind_of, member_text, shape_of
 from codecall.sandbox.agentscript.diagnosis.flow.paths import UNDEFINED, Step
-from codecall.sandbox.agentscript.foreign_words import CONTENT_MEMBERS, LIST_MEMBERS, LIST_WRAPPERS, SUCCESS, WRAPPERS
+from codecall.sandbox.agentscript.foreign_words import (
+    CONTENT_MEMBERS,
+    LIST_MEMBERS,
+    LIST_WRAPPERS,
+    SUCCEEDED,
+    SUCCESS,
+    WRAPPERS,
+)
 from codecall.sandbox.agentscript.policy import PROTOTYPES
 from codecall.sandbox.agentscript.ruleset import closest_key
 
@@ -26,9 +33,6 @@ _COUNTS: Final = frozenset({"total", "count", "size", "total_count", "totalCount
 
 _ERRORS: Final = ("error", "errors")
 """Members in which an answer says what has gone wrong."""
-
-_SUCCEEDED: Final = frozenset({"ok", "success", "succeeded", "successful", "isSuccess", "is_success"})
-"""Members in which it says whether it has."""
 
 _CERTAIN: Final = (" Did you mean", " The list is", " It is a list", " The content stays", " With `throwOnError")
 """How advice begins that leaves no doubt that a property was meant to have a value."""
@@ -182,7 +186,7 @@ def _failure_advice(owner: str, observation: Observation, parents: Sequence[Mapp
         error = next((key for key in _ERRORS if parent.get(key) and isinstance(parent[key], (str, dict, list))), None)
         if error is not None:
             return Advice(f" The answer reports a failure: look at `{owner}{error}`.", error)
-        if any(parent.get(key) is False for key in _SUCCEEDED):
+        if any(parent.get(key) is False for key in SUCCEEDED):
             return Advice(" The answer reports a failure: look at the whole of it.")
     return None
 

@@ -102,7 +102,7 @@ class FailureReport:
         calls: Its calls.
         room_ms: Milliseconds of its own time that it has left.
         brought: `codecallContext` as JSON text; None where the request brought none.
-        misread: Finds what the script misread before it threw.
+        misread: Finds what the script misread before it failed.
     """
 
     def __init__(

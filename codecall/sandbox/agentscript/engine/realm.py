@@ -22,7 +22,7 @@ from codecall.sandbox.agentscript.diagnosis.flow.paths import ValuePath
 from codecall.sandbox.agentscript.diagnosis.flow.values import CONTEXT
 from codecall.sandbox.agentscript.diagnosis.lookups import missed_lookups
 from codecall.sandbox.agentscript.diagnosis.nothing import (
-    misread_before_throw,
+    misread_before_failure,
     misread_properties,
     mistaken_values,
     nothing_returned,
@@ -229,7 +229,7 @@ class Realm:
 
     def _failure_report(self) -> FailureReport:
         program, calls, room_ms = self._program, self._calls, self._room_ms
-        misread = partial(misread_before_throw, program, calls, room_ms, declares=self._declares)
+        misread = partial(misread_before_failure, program, calls, room_ms, declares=self._declares)
         return FailureReport(program, self.limits, calls, room_ms, self._context, misread=misread)
 
     def _call_warnings(self) -> CallWarnings:
@@ -329,7 +329,7 @@ class Realm:
             warnings += nothing_returned(program, self._calls, ending, self._room_ms)
         shows_undefined = "undefined" in value or self._calls.shows_undefined
         warnings += missed_lookups(program, ending.misses, value, self._calls) if "undefined" in value else ()
-        if self._calls.has_objects or self._calls.may_lack(program.script, shows_undefined=shows_undefined):
+        if self._calls.may_misread(program.script, shows_undefined=shows_undefined):
             misread = misread_properties(
                 program, self._calls, ending.missing, self._room_ms, self._declares, shows_undefined=shows_undefined
             )

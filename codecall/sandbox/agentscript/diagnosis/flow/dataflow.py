@@ -133,12 +133,12 @@ class DataFlow:
         nodes = [node for node in self.nodes if node.type in types and span(node)[0] <= place < span(node)[1]]
         return sorted(nodes, key=lambda node: span(node)[1] - span(node)[0])
 
-    def may_precede(self, node: Node, thrown_at: int | None) -> bool:
-        """Whether a node may have been reached when the script threw: not behind a `throw` outside of functions."""
-        if thrown_at is None or self.enclosing(thrown_at, *FUNCTIONS):
+    def may_precede(self, node: Node, failed_at: int | None) -> bool:
+        """Whether a node may have been reached when the script failed: not behind that place outside of functions."""
+        if failed_at is None or self.enclosing(failed_at, *FUNCTIONS):
             return True
-        throws = self.enclosing(thrown_at, "ThrowStatement")
-        return span(node)[0] < (span(throws[0])[1] if throws else thrown_at + PREFIX_LENGTH)
+        throws = self.enclosing(failed_at, "ThrowStatement")
+        return span(node)[0] < (span(throws[0])[1] if throws else failed_at + PREFIX_LENGTH)
 
     def origins(self, node: Node | None, depth: int = 0, frames: _Frames = _NO_FRAMES) -> Iterator[CallOrigin]:
         """The calls that the value of an expression may come from."""

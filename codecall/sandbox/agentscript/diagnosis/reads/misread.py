@@ -32,7 +32,7 @@ from codecall.sandbox.agentscript.diagnosis.remedies import (
     may_have,
     primitive_kind,
 )
-from codecall.sandbox.agentscript.foreign_words import LIST_WRAPPERS, SUCCESS, WRAPPERS
+from codecall.sandbox.agentscript.foreign_words import LIST_WRAPPERS, SUCCEEDED, SUCCESS, WRAPPERS
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import key_name, member_name
@@ -58,8 +58,6 @@ _UNPACKED = re.compile(r"\{([^{}]*+)\}\s*=\s*await\b")
 
 _OF_WRAPPER: Final = frozenset({"success", "data", "error"})
 _OF_SETTLED: Final = frozenset({"status", "value", "reason"})
-_OF_NOTHING: Final = frozenset({"ok", "isOk", "is_ok", "success", "succeeded", "successful", "isSuccess", "is_success"})
-"""Names by which scripts ask whether a call has succeeded, where no answer says so."""
 _NOTHING_TO_TEST: Final = " A call that fails throws: there is nothing to test."
 
 _PAGING: Final = re.compile(
@@ -111,7 +109,7 @@ def suspects(
         payloads = [entry.payload or "" for entry in entries if entry.name == tool]
         keys = list(dict.fromkeys(key for text in payloads for key in _KEY.findall(text[:16_384])))[:MAX_KEYS]
         found |= {name for name in names if closest_key(name, keys) is not None}
-        found |= names & (LIST_WRAPPERS | _OF_NOTHING | compared) | {name for name in names if _PAGING.search(name)}
+        found |= names & (LIST_WRAPPERS | SUCCEEDED | compared) | {name for name in names if _PAGING.search(name)}
         if not any(text.startswith("{") for text in payloads):
             is_list = any(text.startswith("[") for text in payloads)
             found |= names & (reads if is_list else reads | SUCCESS)
@@ -236,7 +234,7 @@ class MisreadSearch:
 
     def _misread_nothing(self, node: Node, name: str) -> tuple[Observation, Advice] | None:
         """The same for what is asked of the answer of a tool that gives none: `(await callTool('send'))?.success`."""
-        if node.type != "MemberExpression" or name not in _OF_NOTHING or self._needs.is_ready(node, name):
+        if node.type != "MemberExpression" or name not in SUCCEEDED or self._needs.is_ready(node, name):
             return None
         if self._uses.are_tested(self._uses.owners_of(node)):
             return None
@@ -277,7 +275,7 @@ class MisreadSearch:
         parents = observation.parents
         objects = [cast("dict[str, object]", parent) for parent in parents if isinstance(parent, dict)]
         if any(objects) and not observation.of_wrapper:
-            if name in _OF_NOTHING and observation.of_answer and self._uses.asks(node):
+            if name in SUCCEEDED and observation.of_answer and self._uses.asks(node):
                 return Advice(_NOTHING_TO_TEST)
             lists = is_list_meant(
                 name,
