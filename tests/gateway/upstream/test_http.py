@@ -137,10 +137,27 @@ async def test_what_a_server_sets_for_one_caller_is_not_sent_for_another(per_cli
 
 
 async def test_an_answer_that_is_too_large_for_sse_fails_its_call_alone() -> None:
-    server = FastMCP("far")
-    server.tool(lambda size: "x" * int(size), name="large")
+    answers: asyncio.Queue[str] = asyncio.Queue()
+
+    async def events() -> AsyncIterator[str]:
+        yield "event: endpoint\ndata: /sse\n\n"
+        while True:
+            yield f"data: {await answers.get()}\n\n"
+
+    async def answer(request: Request) -> Response:
+        if request.method == "GET":
+            return StreamingResponse(events(), media_type="text/event-stream")
+        asked = await request.json()
+        result: object = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": _ABOUT}
+        if asked["method"] == "tools/call":
+            result = {"content": [{"type": "text", "text": "x" * asked["params"]["arguments"]["size"]}]}
+        if "id" in asked:
+            answers.put_nowait(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
+        return Response(status_code=202)
+
+    app = Starlette(routes=[Route("/sse", answer, methods=["GET", "POST"])])
     async with (
-        serve_over_http(server.http_app(path="/sse", transport="sse")) as url,
+        serve_over_http(app) as url,
         Backend("far", HttpServer(url=url.replace("/mcp", "/sse"), transport="sse")) as backend,
     ):
         with pytest.raises(MCPError, match=r"not read: it has more than 1,048,576 bytes, the most over SSE"):
