@@ -71,6 +71,13 @@ MAX_QUICK_CHARS: Final = 500
 _CUT_WINDOW: Final = 400
 """How far a cut may move back to reach a blank. Longer than the credentials PATTERNS knows, but for JWTs."""
 
+_MAX_SPELLING: Final = 12
+"""Characters that one of a secret may be spelled with where a text is cut: `\\\\ud83d\\\\ude00` has twelve."""
+
+
+_NAME_KEYS: Final = ("name", "key", "header")
+"""Under which an object with a `value` has the name of that value."""
+
 
 def well_formed(text: str) -> str:
     """`text` as it can be sent: both halves of a surrogate pair joined, a half without its other half U+FFFD."""
@@ -91,15 +98,14 @@ def clean_text(text: str, options: SanitizationOptions, secrets: Sequence[str] |
         secrets: the values of this process's environment that are removed; None: all of `environment_secrets`. From
             one that stands in what a script has written, `secrets_not_in`, it would learn that its guess is right.
     """
-    shortened = text
-    if len(text) > MAX_TEXT_CHARS:
-        end = MAX_TEXT_CHARS
-        while end > MAX_TEXT_CHARS - _CUT_WINDOW and not text[end].isspace():
-            end -= 1
-        shortened = text[:end]
+    known = tuple(environment_secrets() if secrets is None else secrets) if options.remove_file_paths else ()
+    if known and len(text) > MAX_TEXT_CHARS:
+        end = MAX_TEXT_CHARS + _MAX_SPELLING * max(map(len, known))
+        text = matcher_of(known).replace(text[:end], lambda _: CREDENTIAL) + text[end:]
+    shortened = _shorten(text)
     valid = well_formed(shortened)
     visible = INVISIBLE.sub("", valid)
-    cleaned = _clean_visible(visible, options, secrets)
+    cleaned = _clean_visible(visible, options, known)
     if cleaned == visible:
         cleaned = valid
     if len(shortened) < len(text):
@@ -107,9 +113,16 @@ def clean_text(text: str, options: SanitizationOptions, secrets: Sequence[str] |
     return cleaned.strip() if cleaned != text else text
 
 
-def _clean_visible(text: str, options: SanitizationOptions, secrets: Sequence[str] | None) -> str:
-    if options.remove_file_paths and (values := environment_secrets() if secrets is None else secrets):
-        text = matcher_of(tuple(values)).replace(text, lambda _: CREDENTIAL)
+def _shorten(text: str) -> str:
+    end = min(len(text), MAX_TEXT_CHARS)
+    while MAX_TEXT_CHARS - _CUT_WINDOW < end < len(text) and not text[end].isspace():
+        end -= 1
+    return text[:end]
+
+
+def _clean_visible(text: str, options: SanitizationOptions, secrets: tuple[str, ...]) -> str:
+    if secrets:
+        text = matcher_of(secrets).replace(text, lambda _: CREDENTIAL)
     rules = options.remove_stack_traces, options.remove_file_paths
     if (text, rules) in _KNOWN_CLEAN:
         return text
@@ -195,6 +208,11 @@ def looks_secret(value: str) -> bool:
     return SECRET_LOOKING.fullmatch(value) is not None
 
 
+def names_of_value(mapping: Mapping[object, object]) -> list[str]:
+    """What an object says its `value` is: `{"name": "Authorization", "value": "…"}`."""
+    return [name for key in _NAME_KEYS if isinstance(name := mapping.get(key), str)]
+
+
 def is_secret_name(name: str) -> bool:
     """Whether text under this name, in data, is taken for a secret."""
     return SECRET_KEY.fullmatch(name) is not None
@@ -262,11 +280,14 @@ def _clean(value: object, options: SanitizationOptions, depth: int, left: _Budge
     if isinstance(value, Mapping):
         mapping = cast("Mapping[object, object]", value)
         cleaned: dict[str, object] = {}
+        value_key = "value" if any(is_secret_name(name) for name in names_of_value(mapping)) else None
         for key, item in mapping.items():
             if left.nodes <= 0 or left.chars <= 0:
                 cleaned["__truncated"] = {"properties": len(mapping) - len(cleaned)}
                 break
-            secret = options.remove_file_paths and isinstance(item, str) and is_secret_name(str(key))
+            secret = (
+                options.remove_file_paths and isinstance(item, str) and (is_secret_name(str(key)) or key == value_key)
+            )
             name = left.text(str(key), options)
             secret = secret and not _MASKED.fullmatch(str(item))
             cleaned[name] = CREDENTIAL if secret else _clean(item, options, depth + 1, left)

@@ -21,7 +21,7 @@ from itertools import count
 from typing import Final, cast
 
 from codecall.envelopes import CallRecord
-from codecall.redaction.clean import environment_secrets, is_secret_name, looks_secret
+from codecall.redaction.clean import environment_secrets, is_secret_name, looks_secret, names_of_value
 from codecall.redaction.matching import matcher_of
 from codecall.redaction.patterns import CONNECTION, CREDENTIAL, MARK, PATTERNS, PatternText, RedactionRule
 
@@ -50,8 +50,6 @@ _VALUE = re.compile(r"[A-Za-z0-9_.+/=-]+")
 _RANDOM = re.compile(r"(?=.*\d).*[A-Za-z0-9]{16}", re.ASCII)
 """What a key of an issuer holds, and a name made of words (`sk-some-package`) does not."""
 _QUOTED = re.compile(r"(?P<start>[bu]?(?P<end>\\{0,15}[\"']))(?P<secret>.+)(?P=end)", re.DOTALL | re.IGNORECASE)
-_NAMES: Final = ("name", "key", "header")
-"""Under which an object with a `value` says what that is: `{"name": "Authorization", "value": "…"}`."""
 
 _TYPES: Final = frozenset({"string", "number", "integer", "boolean", "object", "array", "null"})
 _COMPOSED: Final = frozenset({"$ref", "anyOf", "oneOf", "allOf"})
@@ -125,7 +123,7 @@ class Masker:
             ]
         if isinstance(value, dict):
             mapping = cast("dict[str, object]", value)
-            named = any(isinstance(name := mapping.get(key), str) and self._is_secret(name) for key in _NAMES)
+            named = any(map(self._is_secret, names_of_value(mapping)))
             under = (under or secret) and not _is_schema(mapping)
             walked: dict[str, object] = {}
             for key, item in mapping.items():

@@ -404,6 +404,18 @@ PATTERNS: Final[tuple[RedactionRule, ...]] = (
         f'refused: user=ann db_password={CREDENTIAL}, "api_key": {CREDENTIAL}',
     ),
     RedactionRule(
+        "value of a named header or variable",
+        "remove_file_paths",
+        _pattern(
+            rf"([\"'](?:name|key|header)\\{{0,15}}[\"']\s?:\s?\\{{0,15}}[\"'][\w-]{{0,40}}?{_SENSITIVE}\\{{0,15}}[\"'],\s{{0,9}}"
+            rf"\\{{0,15}}[\"']value\\{{0,15}}[\"']\s?:\s?){_QUOTED}",
+            re.IGNORECASE,
+        ),
+        rf"\1{CREDENTIAL}",
+        'refused: {"name": "X-Api-Key", "value": "hunter2"}',
+        f'refused: {{"name": "X-Api-Key", "value": {CREDENTIAL}}}',
+    ),
+    RedactionRule(
         "secret on a command line",
         "remove_file_paths",
         _pattern(

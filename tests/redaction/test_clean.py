@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
 
 import msgspec
 import pytest
@@ -147,6 +150,24 @@ def test_a_cut_never_leaves_half_a_credential() -> None:
     text = "x" * 100 + " " + "y " * ((MAX_TEXT_CHARS - 112) // 2) + key + " z" * 100
     assert len(text[: text.index(key)]) < MAX_TEXT_CHARS < text.index(key) + len(key)
     assert "AKIA" not in clean_text(text, ON)
+
+
+@pytest.mark.parametrize("spell", [str, lambda secret: json.dumps(secret)[1:-1], quote], ids=["plain", "JSON", "URL"])
+@pytest.mark.parametrize("before", [3_600, 3_980, 3_999])
+def test_a_cut_never_leaves_half_a_secret_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, before: int, spell: Callable[[str], str]
+) -> None:
+    """One with blanks, at which texts are cut, too."""
+    secret = "correct horse battery stäple 93 " * 20 + "end"
+    monkeypatch.setenv("DB_PASSWORD", secret)
+    cleaned = clean_text("y " * (before // 2) + spell(secret) + " z" * 4_000, ON)
+    assert "horse" not in cleaned
+    assert CREDENTIAL in cleaned or "…[truncated " in cleaned
+
+
+def test_a_value_is_removed_if_its_object_names_a_secret() -> None:
+    headers = [{"name": "X-Api-Key", "value": "hunter2"}, {"key": "color", "value": "red"}]
+    assert clean_value(headers, ON) == [{"name": "X-Api-Key", "value": CREDENTIAL}, {"key": "color", "value": "red"}]
 
 
 def test_details_are_cleaned_at_every_level() -> None:

@@ -40,7 +40,7 @@ MAX_PENDING_LOGS: Final = 256
 """Log messages of one call that wait to be passed on; more are dropped, and counted in the gateway's own log."""
 
 MAX_PENDING_CHARS: Final = 4 * 1024 * 1024
-"""Characters of what waits with them; of progress beyond that, the message is left out."""
+"""Characters of what waits with them; of progress beyond that, the message is dropped, and counted, too."""
 
 MAX_QUESTIONS: Final = 20
 """Most questions of a server during one call."""
@@ -97,7 +97,7 @@ class InFlightCall:
         self._asked = 0
         self._pending: deque[_Progress | str] = deque()
         """Progress, and log messages as JSON: an object may take many times the memory of its text."""
-        self._dropped_logs = 0
+        self._dropped_logs = self._dropped_messages = 0
         self._forwarding: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -163,7 +163,10 @@ class InFlightCall:
             self.scope.deadline = asyncio.get_running_loop().time() + self._timeout_s
         if self._pending and isinstance(self._pending[-1], tuple):
             self._pending.pop()
-        self._enqueue((progress, total, message if self._has_room(message or "") else None))
+        if not self._has_room(message or ""):
+            message = None
+            self._dropped_messages += 1
+        self._enqueue((progress, total, message))
 
     def log(self, params: _Log) -> None:
         """Pass a log message on, if the client asked for such."""
@@ -206,8 +209,12 @@ class InFlightCall:
         """End the call: nothing more is passed on or asked."""
         for task in self._tasks:
             task.cancel()
-        if self._dropped_logs:
-            self._logger.warning("%d log messages were left out: the client reads too slowly", self._dropped_logs)
+        if self._dropped_logs or self._dropped_messages:
+            self._logger.warning(
+                "%d log messages and the texts of %d progress notifications were left out: the client reads too slowly",
+                self._dropped_logs,
+                self._dropped_messages,
+            )
 
     @property
     def owner(self) -> Hashable | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,9 @@ async def test_nobody_sees_logs_while_calls_of_several_clients_are_under_way() -
         assert not heard
 
 
-async def test_what_waits_for_a_client_that_does_not_read_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waits_for_a_client_that_does_not_read_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(pipes, "VALUES_PER_S", 10**9)
     monkeypatch.setattr(passing, "MAX_PENDING_CHARS", 1_000_000)
 
@@ -105,11 +108,11 @@ async def test_what_waits_for_a_client_that_does_not_read_is_bounded(monkeypatch
         text = json.dumps({"jsonrpc": "2.0", "method": f"notifications/{method}", "params": params})
         return text.replace('"%ID%"', "%ID%")
 
-    def progress(step: int) -> str:
-        return notification("progress", progressToken="%ID%", progress=step, message="x" * 200_000)
+    def progress(step: int, chars: int = 200_000) -> str:
+        return notification("progress", progressToken="%ID%", progress=step, message="x" * chars)
 
     log = notification("message", level="info", data="x" * 200_000)
-    lines = [(f"{log}\n{progress(1)}", 100), (progress(2), 1)]
+    lines = [(f"{log}\n{progress(1)}", 100), (progress(2, 900_000), 1)]
     backend = Backend("raw", RAW)
     async with serve_components(backend) as server, serve_over_http(server) as url, httpx2.AsyncClient() as client:
 
@@ -130,6 +133,8 @@ async def test_what_waits_for_a_client_that_does_not_read_is_bounded(monkeypatch
             waiting = list(call._pending)
     assert len(waiting) > 2
     assert sum(len(str(each)) for each in waiting) < 1_100_000
+    (left_out,) = re.findall(r"(\d+) log messages and the texts of (\d+) progress notifications", caplog.text)
+    assert min(map(int, left_out)) > 0
 
 
 async def test_a_server_may_ask_the_client_whose_call_is_under_way() -> None:
