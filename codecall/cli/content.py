@@ -1,4 +1,4 @@
-"""Pictures, sounds and files that a run shows: written to a folder, or only named."""
+"""What a run leaves in files: the pictures, sounds and files that it shows, and its page."""
 
 from __future__ import annotations
 
@@ -6,12 +6,50 @@ import base64
 import binascii
 import mimetypes
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from codecall.files import check_stays_inside, write_private_file
+import anyio.to_thread
+
+from codecall.errors import CodeCallError
+from codecall.files import check_plain_file, check_stays_inside, write_private_file
+
+if TYPE_CHECKING:
+    from codecall.traces.model import Trace
 
 JsonObject = dict[str, Any]
+
+
+def check_page_path(path: Path) -> None:
+    """See before a run that its page can be written to `path`.
+
+    Raises:
+        CodeCallError: there is no such folder, a link leads elsewhere, or it is no plain file.
+    """
+    folder = path.absolute().parent
+    if not folder.is_dir():
+        raise CodeCallError(f"Cannot write {path}: there is no folder {folder}", code="CANNOT_WRITE")
+    try:
+        check_stays_inside(path.parent)
+        with suppress(FileNotFoundError):
+            check_plain_file(path, path.lstat())
+    except OSError as failure:
+        raise CodeCallError(f"Cannot write {path}: {failure.strerror}", code="CANNOT_WRITE") from None
+
+
+async def write_page(trace: Trace | None, path: Path | None) -> CodeCallError | None:
+    """Write the page of a run, if both are there. Returns an error instead of raising it, since the result of the run
+    is printed all the same."""
+    from codecall.cli.render import write_trace_page
+
+    if trace is None or path is None:
+        return None
+    try:
+        await anyio.to_thread.run_sync(write_trace_page, trace, path)
+    except CodeCallError as failure:
+        return failure
+    return None
 
 
 def describe_blocks(blocks: Sequence[Any]) -> list[JsonObject]:

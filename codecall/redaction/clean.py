@@ -22,7 +22,7 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Final, ParamSpec, TypeVar, cast
+from typing import Any, Final, ParamSpec, TypeVar, cast
 
 import anyio.to_thread
 from anyio import CapacityLimiter
@@ -208,7 +208,7 @@ def looks_secret(value: str) -> bool:
     return SECRET_LOOKING.fullmatch(value) is not None
 
 
-def names_of_value(mapping: Mapping[object, object]) -> list[str]:
+def names_of_value(mapping: Mapping[Any, object]) -> list[str]:
     """What an object says its `value` is: `{"name": "Authorization", "value": "…"}`."""
     return [name for key in _NAME_KEYS if isinstance(name := mapping.get(key), str)]
 

@@ -16,6 +16,7 @@ from codecall.cli import exit_codes as exits
 from tests.cli.conftest import CommandLine, CommandResult
 from tests.cli.terminal import typed_at_terminal
 from tests.cli.test_promote import JAVASCRIPT, recorded, run_ids
+from tests.loaded_python import LoadedPython
 
 START = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch()"
 
@@ -243,6 +244,48 @@ def test_what_commands_write_into_the_folder_stays_there(cli: CommandLine, words
     assert f"a link on the way leads out of {cli.folder}, to {outside}" in ran.out + ran.err
     assert ran.code != exits.OK
     assert not [*outside.iterdir()]
+
+
+NOTES = """
+from pathlib import Path
+from fastmcp import FastMCP
+server = FastMCP("notes")
+@server.tool
+def note() -> str:
+    Path(FOLDER, "notes.txt").write_text("x")
+    Path(FOLDER, "late.html").mkdir()
+    return "the note"
+server.run()
+"""
+
+
+@pytest.mark.parametrize("words", [("run", "a.js"), ("composite", "run", "write")], ids=" ".join)
+def test_nothing_runs_whose_trace_would_follow_a_link(
+    cli: CommandLine, loaded_python: LoadedPython, words: tuple[str, ...]
+):
+    server = cli.write("server.py", NOTES.replace("FOLDER", repr(str(cli.folder))))
+    cli.write("a.js", "return notes.note({})")
+    step = {"id": "a", "tool": "notes_note", "arguments": {}}
+    cli.write("workflows/write.yaml", json.dumps({"name": "write", "description": "Writes", "steps": [step]}))
+    cli.write(
+        "codecall.toml",
+        f"[servers.notes]\ncommand = {json.dumps(loaded_python.executable)}\nargs = {json.dumps([str(server)])}\n"
+        '[composite_tools]\npaths = ["workflows"]\n',
+    )
+    assert cli("trust").code == exits.OK
+    outside = cli.folder.parent / "outside"
+    outside.mkdir()
+    link(cli, "out", outside)
+    link(cli, "link.html", outside / "page.html")
+    for page in ("out/page.html", "link.html"):
+        ran = cli(*words, "--trace", page)
+        assert f"Cannot write {page}: " in ran.err
+        assert ran.code == exits.exit_for("CANNOT_WRITE")
+        assert not (cli.folder / "notes.txt").exists()
+    late = cli(*words, "--trace", "late.html")
+    assert (late.code, "the note" in late.out) == (exits.exit_for("CANNOT_WRITE"), True)
+    assert "Cannot write late.html: " in late.err
+    assert (cli.folder / "notes.txt").exists()
 
 
 def test_pictures_are_put_where_no_link_leads(cli: CommandLine):

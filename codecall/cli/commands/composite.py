@@ -365,12 +365,14 @@ async def _run(
 ) -> int:
     import anyio.to_thread
 
+    from codecall.cli.content import check_page_path, write_page
     from codecall.cli.gateway import name_commands, open_gateway
     from codecall.cli.output import reporting_calls_on_interrupt
-    from codecall.cli.render import write_trace_page
     from codecall.cli.terminal_prompts import TerminalPerson, explain_unasked
     from codecall.traces.records import TraceRecorder
 
+    if trace is not None:
+        check_page_path(trace)
     recorder = TraceRecorder()
     with (
         output.progress(tool.name) as progress,
@@ -379,8 +381,10 @@ async def _run(
         async with open_gateway(options, observers=(recorder,), person=person) as gateway:
             result = await gateway.call_tool(tool.name, arguments)
     recorded = await anyio.to_thread.run_sync(recorder.trace)
-    if trace is not None and recorded is not None:
-        await anyio.to_thread.run_sync(write_trace_page, recorded, trace)
+    page_error = await write_page(recorded, trace)
+    if page_error is not None:
+        output.failure(page_error)
+    elif trace is not None and recorded is not None:
         output.note(f"trace: {trace}")
     body = result.structured_content
     if result.is_error and body is None:
@@ -395,4 +399,4 @@ async def _run(
         output.failure(error)
         return exits.exit_for(error.code)
     output.document(result.data if (result.meta or {}).get("fastmcp") else body)
-    return exits.OK
+    return exits.exit_for(page_error.code if page_error is not None else None)

@@ -55,6 +55,7 @@ async def run(
     """
     from codecall.cli.commands.check import parse_context, refuse_option
     from codecall.cli.commands.trace import call_rows
+    from codecall.cli.content import check_page_path, write_page
     from codecall.cli.gateway import open_gateway, with_preset, with_starlark
     from codecall.cli.literals import needed_servers
     from codecall.cli.output import Output, reporting_calls_on_interrupt
@@ -64,8 +65,8 @@ async def run(
     output = Output(as_json=as_json)
     refuse_option(script)
     source, text = await _read(script, language)
-    if trace is not None and not trace.absolute().parent.is_dir():
-        raise CodeCallError(f"Cannot write {trace}: there is no folder {trace.absolute().parent}", code="CANNOT_WRITE")
+    if trace is not None:
+        check_page_path(trace)
     arguments: JsonObject = {"script": text, "context": context and parse_context(context), "dryRun": dry_run}
     options = with_preset(_options(server_args, output), preset, timeout_s)
     if source.language == "starlark":
@@ -94,7 +95,7 @@ async def run(
     run_trace = await _recorded_trace(recorder, envelope.get("runId"))
     calls = call_rows(run_trace) if run_trace is not None else []
     run_trace = run_trace and replace(run_trace, name=Path(source.name).name)
-    page_error = await _write_page(run_trace, trace) if trace is not None and run_trace is not None else None
+    page_error = await write_page(run_trace, trace)
     written = await _write_content(blocks, content)
     if as_json:
         body = {key: value for key, value in envelope.items() if key != "largeResult"}
@@ -184,19 +185,6 @@ async def _recorded_trace(recorder: TraceRecorder, run_id: str | None) -> Trace 
     import anyio.to_thread
 
     return await anyio.to_thread.run_sync(recorder.trace, run_id)
-
-
-async def _write_page(trace: Trace, path: Path) -> CodeCallError | None:
-    """Write the page of a trace. Returns an error instead of raising it, since the result is printed all the same."""
-    import anyio.to_thread
-
-    from codecall.cli.render import write_trace_page
-
-    try:
-        await anyio.to_thread.run_sync(write_trace_page, trace, path)
-    except CodeCallError as failure:
-        return failure
-    return None
 
 
 def _print_result(
