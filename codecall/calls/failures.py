@@ -49,6 +49,7 @@ from codecall.calls.pydantic_errors import problems_from_pydantic
 from codecall.catalog.entries import CatalogEntry, JsonObject, call_kind, entry_label
 from codecall.errors import (
     AccessDeniedError,
+    ApprovalDeniedError,
     ApprovalRequiredError,
     InputRequiredError,
     InvalidInputError,
@@ -157,10 +158,14 @@ class FailureTranslator:
                 suffix = f" The tool said: {without_links(text)}" if text else ""
                 message = f"{invalid_input_message(entry.name, problems, entry.input_schema)}{suffix}"
                 return self._error(entry, message, InvalidInputError, details=problems)
-        error = self._tool_error(entry, text, own_error)
-        if isinstance(result, FailedRunResult) and result.error.code == ApprovalRequiredError.code:
-            # How a call within it can be allowed, which no hint of any tool could be trusted to say.
-            error.hint, error.shown_path = result.error.hint, result.error.shown_path
+        cause = result.error if isinstance(result, FailedRunResult) else None
+        decision = cause if isinstance(cause, (ApprovalDeniedError, ApprovalRequiredError)) else None
+        error = self._tool_error(entry, text, own_error, ToolCallError if decision is None else type(decision))
+        if decision is not None:
+            # What a person decides is about the whole run, and no hint of any tool could be trusted to say how a call
+            # within it can be allowed.
+            error.ends_script = decision.ends_script
+            error.hint, error.shown_path = decision.hint, decision.shown_path
         return error
 
     def from_lookup(self, failure: Exception, entry: CatalogEntry) -> ToolCallError:
@@ -267,14 +272,18 @@ class FailureTranslator:
             hint=_PERSON_HINT,
         )
 
-    def _tool_error(self, entry: CatalogEntry, text: str, own_error: JsonObject | None) -> ToolCallError:
+    def _tool_error(
+        self, entry: CatalogEntry, text: str, own_error: JsonObject | None, kind: type[ToolCallError] = ToolCallError
+    ) -> ToolCallError:
         if own_error is None:
-            return self._error(entry, without_links(text).strip() or f"{entry_label(entry)} failed without a message")
+            message = without_links(text).strip() or f"{entry_label(entry)} failed without a message"
+            return self._error(entry, message, kind)
         retry = own_error.get("retryAfterMs")
         code = str(own_error["code"])
         return self._error(
             entry,
             str(own_error["message"]),
+            kind,
             # A code is a word; one that has the form of a secret is none.
             code=code if clean_text(code, self.sanitization) == code else None,
             details=own_error.get("details"),

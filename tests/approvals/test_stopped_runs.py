@@ -149,6 +149,48 @@ async def test_steps_of_a_composite_tool_are_made_once(tmp_path: Path):
             assert "sent to ben" in str(answers[-1].content)
 
 
+LETTERS_SCRIPT = """
+/*
+---
+name: letters
+description: Send two letters.
+parameters: {}
+allowedTools: [send]
+---
+*/
+await send({to: 'ann'})
+return await send({to: 'ben'})
+"""
+
+
+@pytest.mark.parametrize("kind", ["steps", "script"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "const number = await read({}); return [number, await letters({})]",
+        "const number = await read({}); await send({to: 'cy'}); return [number, await letters({})]",
+        "const number = await read({}); return [number, await Promise.all([send({to: 'cy'}), letters({})])]",
+        "const number = await read({}); try { await letters({}) } catch (e) { await read({number: 7}) } return number",
+        "const number = await read({}); await callTool('letters', {}, {throwOnError: false}); return number",
+    ],
+)
+async def test_calls_beside_a_composite_tool_are_made_once(tmp_path: Path, script: str, kind: str):
+    file = tmp_path / ("letters.yaml" if kind == "steps" else "letters.js")
+    file.write_text(COMPOSITE if kind == "steps" else LETTERS_SCRIPT, encoding="utf-8")
+    async with office(tmp_path, composite_tools=[str(file)]) as (served, folder, client):
+        for _ in range(6):
+            answer = await run(client, script)
+            if answer["status"] == "ok":
+                break
+            assert error_of(answer) == "APPROVAL_REQUIRED"
+            assert folder.pending()
+            folder.allow()
+        assert "letter 1" in str(answer["result"])
+        assert answer["resumed"]["calls"][0]["toolName"] == "read"
+        assert sorted(served.done) == sorted(["read 1", "send ann", "send ben", *["send cy"] * ("cy" in script)])
+        assert records_of(served) == (0, 0)
+
+
 async def test_only_the_same_request_of_the_same_caller_goes_on(tmp_path: Path):
     async with office(tmp_path) as (served, folder, client), served.client() as other:
         assert error_of(await run(client, TWO)) == "APPROVAL_REQUIRED"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,6 +126,58 @@ async def test_the_person_may_stop_the_run_whatever_its_steps_say(mode: str) -> 
         result = await client.call_tool("mailing", {}, raise_on_error=False)
     assert (result.structured_content or {})["code"] == "APPROVAL_DENIED"
     assert mail.done == ["read 1"]
+
+
+SENDING = {
+    "name": "sending",
+    "description": "Send",
+    "steps": [{"id": "send", "tool": "send", "arguments": {"to": "a"}}],
+}
+SENDING_SCRIPT = """/*
+---
+name: sending
+description: Send
+parameters: {}
+allowedTools: [send]
+---
+*/
+return await send({to: 'a'})
+"""
+AROUND = {
+    "name": "around",
+    "description": "Send, and read whatever happens",
+    "steps": [
+        {"id": "mail", "tool": "sending", "onError": {"action": "continue"}},
+        {"id": "after", "tool": "read", "dependsOn": ["mail"]},
+    ],
+}
+
+
+@ERAS
+@pytest.mark.parametrize("answer", [STOP, "cancel"])
+@pytest.mark.parametrize("is_script", [False, True], ids=["steps", "script"])
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("around", {}),
+        ("codecall:execute", {"script": "try { await sending({}) } catch (e) { await read({}) } return 1"}),
+        (
+            "codecall:execute",
+            {"script": "const a = await callTool('sending', {}, {throwOnError: false}); return [a, await read()]"},
+        ),
+    ],
+)
+async def test_a_decision_ends_the_run_that_calls_it(
+    tmp_path: Path, mode: str, answer: str, tool: str, arguments: dict[str, Any], *, is_script: bool
+) -> None:
+    (tmp_path / "sending.js").write_text(SENDING_SCRIPT, encoding="utf-8")
+    sending: Any = str(tmp_path / "sending.js") if is_script else SENDING
+    mail, person = office(sending, AROUND), Person(answer)
+    async with mail.client(person, mode=mode) as client:
+        result = (await client.call_tool(tool, arguments, raise_on_error=False)).structured_content or {}
+    code = result.get("error", result)["code"]
+    assert code == ("APPROVAL_DENIED" if answer == STOP else "APPROVAL_REQUIRED")
+    assert mail.done == []
 
 
 async def test_a_state_is_for_its_caller_its_arguments_and_one_use() -> None:
