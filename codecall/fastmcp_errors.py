@@ -1,4 +1,5 @@
-"""Decides what leaves the server of an exception: its text if that is meant for clients, and its frames to the log.
+"""Decides what leaves the server of an exception, its text if that is meant for clients, and its frames to the log; and
+what FastMCP raised it for.
 
 The text of an exception that nobody wrote for a client may hold a path, a query or a password; it goes nowhere.
 """
@@ -7,7 +8,10 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections.abc import Iterator
+from types import CodeType
 
+from fastmcp import Context
 from fastmcp.exceptions import DisabledError, FastMCPError, NotFoundError
 from mcp import MCPError
 from pydantic import ValidationError
@@ -36,3 +40,26 @@ def log_unexpected(activity: str, failure: Exception) -> None:
     if is_unexpected(failure):
         frames = "".join(traceback.format_tb(failure.__traceback__))
         logger.error("%s failed with %s\n%s", activity, type(failure).__name__, frames)
+
+
+def is_raised_by_elicit(failure: BaseException) -> bool:
+    """Whether `failure`, or what it was raised from, was raised within FastMCP's `Context.elicit`.
+
+    FastMCP has no exception type for it: on 2026-07-28 connections it raises a plain ToolError, on older ones the
+    client's refusal comes back as an MCP error.
+    """
+    return any(
+        code.co_qualname == "Context.elicit" and module == Context.__module__ for code, module in _frames(failure)
+    )
+
+
+def _frames(failure: BaseException) -> Iterator[tuple[CodeType, object]]:
+    seen: set[int] = set()
+    current: BaseException | None = failure
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        step = current.__traceback__
+        while step is not None:
+            yield step.tb_frame.f_code, step.tb_frame.f_globals.get("__name__")
+            step = step.tb_next
+        current = current.__cause__

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import binascii
 import hashlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from copy import copy
@@ -31,7 +32,7 @@ from mcp_types import (
 
 from codecall.calls.interfaces import ResolvedInput
 from codecall.catalog.entries import CatalogEntry, JsonObject
-from codecall.concurrency import Pauses
+from codecall.concurrency import Pauses, ThreadLimit
 from codecall.presets import Preset
 from codecall.sandbox.interfaces import BLOCK_REFERENCE
 from codecall.schema.model import SchemaNode
@@ -47,6 +48,11 @@ WINDOW: Final = 64 * 1024
 
 _BASE64_BYTES: Final = 3 * 64 * 1024
 """Bytes that are encoded in one call, which holds the interpreter: a multiple of three."""
+
+_PIECE_CHARS: Final = 4 * 64 * 1024
+"""Characters of base64 that are decoded in one call, with what those bytes become."""
+
+_SUMMARIZING: Final = ThreadLimit("codecall_block_summaries", 1)
 
 _DEFAULT_MIME_TYPE: Final = "application/octet-stream"
 _REFERENCE_CHARS: Final = 46
@@ -155,6 +161,8 @@ class BlockStore(BlockKeeper):
         super().__init__(limits)
         self._key = key.encode()[:64]
         self._blocks: dict[str, ContentBlock] = {}
+        self._summaries: dict[str, ContentBlock] = {}
+        """What a person is shown in place of each block that was passed on."""
         self._passed_bytes = 0
         self._unreferenced = 0
         """Blocks with data that no script has seen, since they stood beside structured content."""
@@ -288,16 +296,11 @@ class BlockStore(BlockKeeper):
         if not slots:
             return ResolvedInput(arguments, arguments)
         sent, shown, data = _PartCopy(arguments), _PartCopy(arguments), list[str]()
-        summaries: dict[str, ContentBlock] = {}
         pauses = Pauses()
         for slot, (block, prefix, reference) in slots:
             visible = block
             if is_data(block):
-                if reference not in summaries:
-                    quick = len(_payload(block)) <= MAX_INLINE_CHARS
-                    text = _summary(block) if quick else await anyio.to_thread.run_sync(_summary, block)
-                    summaries[reference] = _with_payload(block, text)
-                visible = summaries[reference]
+                visible = await self._summarized(reference, block)
                 data.append(f"{slot.path!r} {reference}")
             place = _place(root, slot.path)
             for target, content in ((sent, block), (shown, visible)):
@@ -305,6 +308,19 @@ class BlockStore(BlockKeeper):
                 target.put(slot.path, value)
             await pauses.count()
         return ResolvedInput(sent.root, shown.root, tuple(data))
+
+    async def _summarized(self, reference: str, block: ContentBlock) -> ContentBlock:
+        """A block with what a person is shown in place of its data."""
+
+        def summarize() -> None:
+            if reference not in self._summaries:  # another call may have waited for the thread with the same block
+                self._summaries[reference] = _with_payload(block, _summary(block))
+
+        if len(_payload(block)) <= MAX_INLINE_CHARS:
+            summarize()
+        elif reference not in self._summaries:
+            await anyio.to_thread.run_sync(summarize, limiter=_SUMMARIZING.limiter())
+        return self._summaries[reference]
 
     def _find(self, value: object) -> _Found | None:
         """The block that a value of an input stands for, if it does."""
@@ -444,11 +460,37 @@ def _with_payload(block: ContentBlock, payload: str) -> ContentBlock:
 
 def _summary(block: ContentBlock) -> str:
     """What a person is shown in place of a block's data."""
+    payload = _payload(block)
     try:
-        content = base64.b64decode(_payload(block), validate=True)
-    except ValueError:
-        content = _payload(block).encode("utf-8", "surrogatepass")
-    return f"{_mime_type(block)}, {len(content):,} bytes, SHA-256 {hashlib.sha256(content).hexdigest()}"
+        size, digest = _digest(_decoded(payload))
+    except ValueError:  # no base64
+        size, digest = _digest(piece.encode("utf-8", "surrogatepass") for piece in _pieces(payload))
+    return f"{_mime_type(block)}, {size:,} bytes, SHA-256 {digest}"
+
+
+def _digest(pieces: Iterable[bytes]) -> tuple[int, str]:
+    hashed, size = hashlib.sha256(), 0
+    for piece in pieces:
+        hashed.update(piece)
+        size += len(piece)
+    return size, hashed.hexdigest()
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A text in pieces, each of which is base64 where the text is."""
+    return (text[start : start + _PIECE_CHARS] for start in range(0, len(text), _PIECE_CHARS))
+
+
+def _decoded(payload: str) -> Iterator[bytes]:
+    """The bytes of base64.
+
+    Raises:
+        ValueError: it is none.
+    """
+    padding = payload.find("=")
+    if 0 <= padding < len(payload) - 2:
+        raise ValueError("there is something behind the padding")
+    return (binascii.a2b_base64(piece, strict_mode=True) for piece in _pieces(payload))
 
 
 def _mime_type(block: ContentBlock) -> str:

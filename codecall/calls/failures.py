@@ -8,14 +8,12 @@ BY_EXCEPTION_TYPE lists what FastMCP's `call_tool`, `read_resource` and `render_
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from types import CodeType
 from typing import Final, cast
 
 import msgspec
-from fastmcp import Context
 from fastmcp.exceptions import (
     AuthorizationError,
     DisabledError,
@@ -60,7 +58,7 @@ from codecall.errors import (
     ToolCallError,
     ToolTimeoutError,
 )
-from codecall.fastmcp_errors import client_message
+from codecall.fastmcp_errors import client_message, is_raised_by_elicit
 from codecall.jsonio.decode import read_json
 from codecall.options import SanitizationOptions
 from codecall.ratelimit.refusal import RateLimitRefusedError
@@ -346,17 +344,6 @@ def too_large_error(entry: CatalogEntry, size: int, max_bytes: int) -> ToolCallE
     )
 
 
-def is_raised_by_elicit(failure: BaseException) -> bool:
-    """Whether `failure`, or what it was raised from, was raised within FastMCP's `Context.elicit`.
-
-    FastMCP has no exception type for it: on 2026-07-28 connections it raises a plain ToolError, on older ones the
-    client's refusal comes back as an MCP error.
-    """
-    return any(
-        code.co_qualname == "Context.elicit" and module == Context.__module__ for code, module in _frames(failure)
-    )
-
-
 def input_questions(result: InputRequired) -> list[dict[str, str]]:
     """The questions a result asks, each with the name under which it expects its answer."""
     requests = result.input_required.input_requests or {}
@@ -364,18 +351,6 @@ def input_questions(result: InputRequired) -> list[dict[str, str]]:
         {"name": name, "kind": request.method, **_question_details(request)}
         for name, request in list(requests.items())[:MAX_QUESTIONS]
     ]
-
-
-def _frames(failure: BaseException) -> Iterator[tuple[CodeType, object]]:
-    seen: set[int] = set()
-    current: BaseException | None = failure
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
-        step = current.__traceback__
-        while step is not None:
-            yield step.tb_frame.f_code, step.tb_frame.f_globals.get("__name__")
-            step = step.tb_next
-        current = current.__cause__
 
 
 def _question_details(request: object) -> dict[str, str]:

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 
-def check_page_path(path: Path) -> None:
-    """See before a run that its page can be written to `path`.
+def check_page_path(path: Path | None) -> None:
+    """See before a run that its page can be written to `path`, if it is to have one.
 
     Raises:
         CodeCallError: there is no such folder, a link leads elsewhere, or it is no plain file.
     """
+    if path is None:
+        return
     folder = path.absolute().parent
     if not folder.is_dir():
         raise CodeCallError(f"Cannot write {path}: there is no folder {folder}", code="CANNOT_WRITE")

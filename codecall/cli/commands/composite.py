@@ -371,8 +371,7 @@ async def _run(
     from codecall.cli.terminal_prompts import TerminalPerson, explain_unasked
     from codecall.traces.records import TraceRecorder
 
-    if trace is not None:
-        check_page_path(trace)
+    check_page_path(trace)
     recorder = TraceRecorder()
     with (
         output.progress(tool.name) as progress,
@@ -380,8 +379,7 @@ async def _run(
     ):
         async with open_gateway(options, observers=(recorder,), person=person) as gateway:
             result = await gateway.call_tool(tool.name, arguments)
-    recorded = await anyio.to_thread.run_sync(recorder.trace)
-    page_error = await write_page(recorded, trace)
+    page_error = await write_page(recorded := await anyio.to_thread.run_sync(recorder.trace), trace)
     if page_error is not None:
         output.failure(page_error)
     elif trace is not None and recorded is not None:

@@ -65,8 +65,7 @@ async def run(
     output = Output(as_json=as_json)
     refuse_option(script)
     source, text = await _read(script, language)
-    if trace is not None:
-        check_page_path(trace)
+    check_page_path(trace)
     arguments: JsonObject = {"script": text, "context": context and parse_context(context), "dryRun": dry_run}
     options = with_preset(_options(server_args, output), preset, timeout_s)
     if source.language == "starlark":
