@@ -2,18 +2,17 @@
 
 FastMCP and pydantic take `"5"` for 5, `"yes"` for true, and a text of JSON for what it holds; of texts with a `format`
 many stand for the same value (`formats.py`); and a parameter that is left out has its default. So each input has
-several readings. Each value is read as its place in the tool's schema says; where that says nothing, in every way,
-beside every reading of the others.
+several readings. Each value is read in the ways of the types that its place in the tool's schema may have, beside every
+reading of the others; where the schema says nothing, or what cannot be decided, in every way.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from hashlib import blake2b
 from itertools import product
-from typing import Any, Final, cast
+from typing import Final, TypeVar, cast
 
 from codecall.schema.comparison import StepBudget
 from codecall.schema.formats import (
@@ -29,12 +28,22 @@ from codecall.schema.formats import (
     read_number,
     unique,
 )
-from codecall.schema.model import property_defaults, property_schemas, resolve_pointer
+from codecall.schema.model import property_defaults, property_schemas
+from codecall.schema.shapes import (
+    MAX_ALTERNATIVES,
+    MAX_DEPTH,
+    UNDECIDED,
+    Shapes,
+    TooManyReadingsError,
+    distinct,
+    is_ruled_out,
+    kind_of,
+    kinds_of,
+)
 
 JsonObject = Mapping[str, object]
 
-MAX_READINGS: Final = 100
-"""Most readings of one input that are compared."""
+_Container = TypeVar("_Container", JsonObject, list[object])
 
 MAX_VALUES: Final = 10_000
 """Most values of one input that are read, each once for each alternative of the schema. Those under names of which the
@@ -46,23 +55,16 @@ MAX_COMPARED: Final = 100_000
 MAX_JSON: Final = 262_144
 """Longest text that is read as JSON, in one call that holds the interpreter for some 20 ms."""
 
-MAX_DEPTH: Final = 24
-"""Levels of an input, and steps from a schema to what it refers to, that are followed. What is said of values deeper
-down is not known."""
-
 MAX_FILLED: Final = 1_000
 """Most defaults that are filled into one input."""
 
-_SHAPE: Final = (
-    *("type", "properties", "additionalProperties", "required", "prefixItems", "items", "uniqueItems"),
-    *("format", "contentMediaType", "contentSchema"),
+_NUMERIC: Final = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}) | frozenset(
+    {"float", "double", "decimal"}
 )
-"""Keys of a schema that say how a value is read."""
+"""Formats of texts that a tool may read as numbers."""
 
 _OF_TEXTS: Final = frozenset({"pattern", "minLength", "maxLength"})
 """Keys of a condition that look at how a text is spelled."""
-
-_TYPES: Final = frozenset({"string", "boolean", "number", "integer", "null", "array", "object"})
 
 _WORDS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("1", "on", "t", "true", "y", "yes"), True),
@@ -71,8 +73,8 @@ _WORDS: Final[Mapping[str, bool]] = {
 """Texts that pydantic takes for truth values."""
 
 
-class TooManyReadingsError(ValueError):
-    """An input can be read in more ways than are compared."""
+class MismatchError(UnreadableError):
+    """A value is of another type than a schema says: a tool cannot get it by that alternative."""
 
 
 def all_readings(arguments: JsonObject, schema: JsonObject, named: set[str] | None) -> Iterator[object]:
@@ -91,12 +93,8 @@ def all_readings(arguments: JsonObject, schema: JsonObject, named: set[str] | No
     """
     # First: an input that is too large to be read is not compared at all.
     by_place = _Readings(schema, named).of_input(arguments)
-    with_defaults = {**property_defaults(schema), **arguments}
-    looked_at = {name: value for name, value in with_defaults.items() if named is None or name in named}
     yield arguments
-    yield with_defaults
-    for numbers in (True, False):
-        yield {**with_defaults, **cast("JsonObject", _read(looked_at, numbers=numbers))}
+    yield {**property_defaults(schema), **arguments}
     yield from by_place
 
 
@@ -105,14 +103,12 @@ class _Readings:
 
     def __init__(self, schema: JsonObject, named: set[str] | None) -> None:
         self._schema = schema
+        self._shapes = Shapes(schema)
         self._named = named
         self._plain = named is None or not named.isdisjoint(_OF_TEXTS)
         """Whether a condition looks at how a text is spelled."""
         self._filled = 0
-        self._budget = StepBudget()
         self._values = StepBudget(MAX_VALUES)
-        self._known: dict[int, tuple[object, list[JsonObject]]] = {}
-        """The shapes of schemas by their identities, with the schemas, which keeps these."""
 
     def of_input(self, arguments: JsonObject) -> list[object]:
         """The readings of the arguments; those that are not `named` stay as they are.
@@ -130,46 +126,79 @@ class _Readings:
         self._values.spend()
         if depth > MAX_DEPTH and schema not in (None, True, {}):
             raise UnreadableError
-        if depth > MAX_DEPTH:
-            shapes: list[JsonObject] = [{}]
-        elif (known := self._known.get(id(schema))) is not None:
-            shapes = known[1]
-        else:
-            shapes = self._shapes(schema, 0)
-            self._known[id(schema)] = schema, shapes
-        kinds = {kind for shape in shapes for kind in _kinds(shape)}
-        if isinstance(value, Mapping | list):
-            wanted = "object" if isinstance(value, Mapping) else "array"
-            fits = [shape for shape in shapes if _kinds(shape) & {wanted, "any"}]
-            if not fits:
-                raise UnreadableError
-            if isinstance(value, Mapping):
-                mapping = cast("JsonObject", value)
-                return _distinct([self._of_object(mapping, shape, depth + 1) for shape in fits])
-            items = cast("list[object]", value)
-            return _distinct([self._of_list(items, shape, depth + 1) for shape in fits])
-        return [None] if value is None and kinds & {"null", "any"} else self._of_scalar(value, shapes, schema, depth)
+        shapes: list[JsonObject] = [{}] if depth > MAX_DEPTH else self._shapes.of(schema)
+        if isinstance(value, Mapping):
+            return self._of_container(cast("JsonObject", value), "object", self._of_object, shapes, depth)
+        if isinstance(value, list):
+            return self._of_container(cast("list[object]", value), "array", self._of_list, shapes, depth)
+        return self._of_scalar(value, shapes, schema, depth)
+
+    def _of_container(
+        self,
+        value: _Container,
+        kind: str,
+        read: Callable[[_Container, JsonObject, int], list[object]],
+        shapes: Sequence[JsonObject],
+        depth: int,
+    ) -> list[object]:
+        """The readings of an object or array by each shape that may be one, but for those that what it holds does not
+        fit."""
+        fits = [shape for shape in shapes if kinds_of(shape) & {kind, "any"}]
+        if isinstance(value, Mapping) and len(fits) > 1:
+            fits = [shape for shape in fits if not is_ruled_out(shape, value)] or fits
+        found: list[list[object]] = []
+        mismatch = MismatchError()
+        for shape in fits:
+            try:
+                found.append(read(value, shape, depth + 1))
+            except MismatchError as failure:
+                mismatch = failure
+        if not found:
+            raise mismatch
+        if any(UNDECIDED in shape for shape in shapes):
+            found.append(read(value, {}, depth + 1))
+        return distinct(found)
 
     def _of_scalar(self, value: object, shapes: Sequence[JsonObject], schema: object, depth: int) -> list[object]:
-        kinds = {kind for shape in shapes for kind in _kinds(shape)} - {"null"}
-        texts = [shape for shape in shapes if _kinds(shape) & {"string", "any"}]
+        kinds = {kind for shape in shapes for kind in kinds_of(shape)}
+        if value is None and kinds & {"null", "any"}:
+            return [None]
+        texts = [shape for shape in shapes if kinds_of(shape) & {"string", "any"}]
         found = [reading for shape in texts for reading in self._of_text(value, shape, depth)]
-        if kinds != {"string"}:
-            if isinstance(value, str) and _is_long_json(value):
-                raise TooManyReadingsError
-            ways = (False,) if kinds == {"boolean"} else (True,) if kinds <= {"number", "integer"} else (True, False)
-            for numbers in ways:
-                read = int(value) if ways == (True,) and isinstance(value, bool) else _read(value, numbers=numbers)
-                if isinstance(value, str) and isinstance(read, str | list | dict):
-                    # A text that says nothing else has been read as one.
-                    found += self._of(cast("object", read), schema, depth + 1) if read != value else []
-                elif isinstance(read, int | float) and not isinstance(read, bool):
-                    found.append(IntOrText(read) if isinstance(read, int) else FloatOrText(read))
-                else:
-                    found.append(read)
+        ways = kinds | {"any" for shape in shapes if UNDECIDED in shape}
+        if ways & {"boolean", "any"} and (truth := _truth_value(value)) is not None:
+            found.append(truth)
+        is_number = not ways.isdisjoint({"integer", "number"})
+        if isinstance(value, bool):
+            found += [IntOrText(value)] if is_number else []
+        elif is_number or "any" in ways or any(shape.get("format") in _NUMERIC for shape in texts):
+            found += _numbers(value)
+        if isinstance(value, str) and ways & {"null", "array", "object", "any"}:
+            found += self._of_json(value, ways, schema, depth)
+        if "any" in ways and isinstance(value, str) and value not in found:
+            found.append(value)
         if "any" not in kinds and not any(_fits(reading, kinds) for reading in found):
-            raise UnreadableError
-        return _distinct([[reading] for reading in found])
+            # What is none of a format, or too long for it, may be one to the tool.
+            raise UnreadableError if isinstance(value, str) and texts else MismatchError
+        return distinct([[reading] for reading in found])
+
+    def _of_json(self, text: str, ways: set[object], schema: object, depth: int) -> list[object]:
+        """The readings of what a text holds as JSON, as far as that is of a type that is wanted."""
+        if text.strip() == "null":
+            return [None] if ways & {"null", "any"} else []
+        if not ways & {"array", "object", "any"}:
+            return []
+        if len(text) > MAX_JSON and text.lstrip()[:1] in ("[", "{", '"'):
+            raise TooManyReadingsError
+        held: object = None
+        with suppress(ValueError, RecursionError):
+            held = json.loads(text.strip())
+        if not isinstance(held, Mapping | list) and not (isinstance(held, str) and "any" in ways):
+            return []
+        try:
+            return self._of(cast("object", held), schema, depth + 1)
+        except MismatchError:
+            return self._of(cast("object", held), None, depth + 1) if "any" in ways else []
 
     def _of_text(self, value: object, shape: JsonObject, depth: int) -> list[object]:
         """The readings of a value where a text is wanted, beside those that it has as something else."""
@@ -201,16 +230,18 @@ class _Readings:
             if depth == 1 and self._named is not None and name not in self._named:
                 return [item]
             try:
-                return self._of(item, known.get(name, others), depth)
+                found = self._of(item, known.get(name, others), depth)
             except UnreadableError:
-                # Nothing checks a default: a tool may have null for a text.
                 if name not in defaults or identity(item) != identity(defaults[name]):
                     raise
                 return [item]
+            # Nothing checks a default: a tool may have null for a text, or 1 for a truth value.
+            is_there = name in value or any(each == item and kind_of(each) == kind_of(item) for each in found)
+            return found if is_there else [*found, item]
 
         parts = (read(name, item) for name, item in filled.items())
         # Pydantic drops members that a model does not have, if its schema says nothing of others.
-        names = frozenset(known) if known and "additionalProperties" not in shape else None
+        names = frozenset(known) if "properties" in shape and "additionalProperties" not in shape else None
         return [FilledObject.of(zip(filled, found, strict=True), defaults, names) for found in _combined(parts)]
 
     def _of_list(self, value: list[object], shape: JsonObject, depth: int) -> list[object]:
@@ -225,77 +256,11 @@ class _Readings:
         sets = [unique(items) for items in lists]
         return [*sets, *(items for items, each in zip(lists, sets, strict=True) if len(each) < len(items))]
 
-    def _shapes(self, schema: object, depth: int) -> list[JsonObject]:
-        """What a schema says of the values at its place, one for each of its alternatives; {}: nothing."""
-        if not isinstance(schema, Mapping) or depth > MAX_DEPTH:
-            return [{}]
-        body = dict(cast("JsonObject", schema))
-        self._budget.spend(1 + len(property_schemas(body)))
-        if (reference := body.pop("$ref", None)) is not None:
-            found = resolve_pointer(reference, self._schema)
-            target = found[1] if found is not None else None
-            if not isinstance(target, Mapping):
-                return [{}]
-            return self._shapes(_merged(cast("JsonObject", target), body), depth + 1)
-        if isinstance(parts := body.pop("allOf", None), list):
-            bodies: list[JsonObject] = [body]
-            for part in cast("list[object]", parts):
-                found = self._shapes(part, depth + 1)
-                self._budget.spend(len(found) * len(bodies))
-                bodies = [_merged(shape, each) for shape in found for each in bodies]
-            return cast("list[JsonObject]", _distinct([self._shapes(each, depth + 1) for each in bodies]))
-        for key in ("anyOf", "oneOf"):
-            if isinstance(alternatives := body.pop(key, None), list):
-                merged = [
-                    _merged(body, cast("JsonObject", each))
-                    for each in cast("list[object]", alternatives)
-                    if isinstance(each, Mapping)
-                ]
-                return cast("list[JsonObject]", _distinct([self._shapes(each, depth + 1) for each in merged]))
-        shape = {key: body[key] for key in _SHAPE if key in body}
-        if "type" not in body and isinstance(choices := body.get("enum"), list):
-            shape["type"] = list({_kind(choice) for choice in cast("list[object]", choices)})
-        return [shape]
-
-
-def _merged(schema: JsonObject, more: JsonObject) -> dict[str, object]:
-    """Both schemas in one; of what both say, `more` counts, and properties are put together."""
-    return {**schema, **more, "properties": {**property_schemas(schema), **property_schemas(more)}}
-
-
-def _kinds(shape: JsonObject) -> set[object]:
-    """The types that a schema names; "any" where it names none, or one that is none."""
-    named = shape.get("type")
-    kinds = set(cast("list[object]", named)) if isinstance(named, list) else {named}
-    return kinds if kinds and kinds <= _TYPES else (kinds & _TYPES) | {"any"}
-
-
-def _kind(value: object) -> str:
-    """The type of a JSON value."""
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int | float):
-        return "integer" if isinstance(value, int) or value.is_integer() else "number"
-    if isinstance(value, str | list):
-        return "string" if isinstance(value, str) else "array"
-    return "null" if value is None else "object"
-
 
 def _fits(value: object, kinds: set[object]) -> bool:
     """Whether a value is of one of these types."""
-    kind = _kind(value)
+    kind = kind_of(value)
     return kind in kinds or (kind == "integer" and "number" in kinds)
-
-
-def _distinct(found: Sequence[Sequence[Any]]) -> list[Any]:
-    """What was found, each once."""
-    if len(found) == 1:
-        return list(found[0])
-    # By their texts: to Python true is 1. Of these only digests are kept, for values may be long.
-    distinct = list({blake2b(repr(each).encode()).digest(): each for some in found for each in some}.values())
-    if len(distinct) > MAX_READINGS:
-        raise TooManyReadingsError
-    return distinct
 
 
 def _combined(parts: Iterable[Sequence[object]]) -> Iterator[tuple[object, ...]]:
@@ -304,35 +269,25 @@ def _combined(parts: Iterable[Sequence[object]]) -> Iterator[tuple[object, ...]]
     for part in parts:
         read.append(part)
         readings *= len(part)
-        if readings > MAX_READINGS:
+        if readings > MAX_ALTERNATIVES:
             raise TooManyReadingsError
     return product(*read)
 
 
-def _read(value: object, *, numbers: bool) -> object:
-    """`value` as a tool may read it: texts as what they say, and 0 and 1 as truth values unless `numbers`."""
-    if isinstance(value, dict):
-        return {key: _read(item, numbers=numbers) for key, item in cast("dict[str, object]", value).items()}
-    if isinstance(value, list):
-        return [_read(item, numbers=numbers) for item in cast("list[object]", value)]
+def _truth_value(value: object) -> bool | None:
+    """What pydantic reads as a truth value, as one."""
     if isinstance(value, str):
-        return _read_text(value, numbers=numbers)
-    if not numbers and isinstance(value, int | float) and value in (0, 1):
-        return bool(value)
-    return value
+        return _WORDS.get(value.strip().lower())
+    return bool(value) if isinstance(value, int | float) and value in (0, 1) else None
 
 
-def _read_text(text: str, *, numbers: bool) -> object:
-    bare = text.strip()
-    if not numbers and (word := _WORDS.get(bare.lower())) is not None:
-        return word
-    with suppress(ValueError):
-        return read_number(bare)
-    with suppress(ValueError, RecursionError):
-        return text if _is_long_json(text) else cast("object", json.loads(bare))
-    return text
-
-
-def _is_long_json(text: str) -> bool:
-    """Whether a text may be JSON, and is longer than it is read as such."""
-    return len(text) > MAX_JSON and text.lstrip()[:1] in ("[", "{", '"')
+def _numbers(value: object) -> list[object]:
+    """A number, or the one that a text is; of anything else, nothing."""
+    if isinstance(value, str):
+        try:
+            value = read_number(value)
+        except ValueError:
+            return []
+    if isinstance(value, int):
+        return [IntOrText(value)]
+    return [FloatOrText(value)] if isinstance(value, float) else []
