@@ -8,6 +8,7 @@ readings than are tried counts against the call, and so does a value that cannot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from anyio import to_thread
@@ -17,7 +18,7 @@ from codecall.catalog.entries import CatalogEntry
 from codecall.concurrency import ThreadLimit
 from codecall.errors import OptionsError
 from codecall.globs import Patterns
-from codecall.schema.readings import all_readings
+from codecall.schema.readings import all_readings, literal_readings
 
 JsonObject = Mapping[str, object]
 
@@ -136,7 +137,10 @@ class _CompiledRule:
         allows = self.ruling.action == "allow"
         try:
             readings = all_readings(arguments, schema, self._named)
-            return (all if allows else any)(condition.is_valid(reading) for reading in readings)
+            if allows:
+                return all(map(condition.is_valid, readings))
+            readings = chain(readings, literal_readings(arguments, schema, self._named))
+            return any(map(condition.is_valid, readings))
         except Exception:
             # A reference that leads nowhere, a value that is nested too deeply, or one of too many readings or of none.
             return not allows

@@ -98,6 +98,29 @@ def all_readings(arguments: JsonObject, schema: JsonObject, named: set[str] | No
     yield from by_place
 
 
+def literal_readings(arguments: JsonObject, schema: JsonObject, named: set[str] | None) -> Iterator[object]:
+    """Two more readings for rules that restrict calls: all texts, also those that the schema calls texts, as the
+    numbers or truth values that they spell. Whoever wrote the rule may know that the tool reads them so.
+
+    The arguments are those of `all_readings`.
+    """
+    with_defaults = {**property_defaults(schema), **arguments}
+    considered = {name: value for name, value in with_defaults.items() if named is None or name in named}
+    for numbers in (True, False):
+        yield {**with_defaults, **cast("JsonObject", _literal(considered, numbers=numbers))}
+
+
+def _literal(value: object, *, numbers: bool) -> object:
+    """`value` with the numbers or, unless `numbers`, truth values that it spells."""
+    if isinstance(value, dict):
+        return {key: _literal(item, numbers=numbers) for key, item in cast("dict[str, object]", value).items()}
+    if isinstance(value, list):
+        return [_literal(item, numbers=numbers) for item in cast("list[object]", value)]
+    if not numbers and (truth := _truth_value(value)) is not None:
+        return truth
+    return next(iter(_numbers(value)), value) if isinstance(value, str) else value
+
+
 class _Readings:
     """The readings of an input, each value by its place in the schema of the tool."""
 

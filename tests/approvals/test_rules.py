@@ -75,6 +75,17 @@ async def test_so_is_a_truth_value(urgent: object) -> None:
     assert await action(TOOL, {"action": "deny", "input": URGENT}, urgent=urgent) == "deny"
 
 
+@pytest.mark.parametrize(("amount", "urgent"), [("500", "no"), (" 5e2 ", "x"), ("5", "yes"), ("1", "ON")])
+async def test_rules_that_restrict_read_texts_as_what_they_spell(amount: str, urgent: str) -> None:
+    text = {"type": "string"}
+    entry = replace(TOOL, input_schema={"properties": {"amount": text, "urgent": text}})
+    restricting = [{"action": "deny", "input": LARGE}, {"action": "deny", "input": URGENT}]
+    assert await action(entry, *restricting, amount=amount, urgent=urgent) == "deny"
+    assert await action(entry, *restricting, amount="5", urgent="no") == "allow"
+    # To a rule that allows, they are texts.
+    assert await action(entry, {"action": "allow", "input": SMALL}, {"action": "ask"}, amount="5") == "ask"
+
+
 async def test_a_parameter_that_is_left_out_has_its_default() -> None:
     assert await action(TOOL, {"action": "ask", "input": LARGE}) == "ask"
     assert await action(TOOL, {"action": "ask", "input": LARGE}, amount=5) == "allow"
