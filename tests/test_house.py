@@ -136,7 +136,7 @@ HOUSE = {
     "audit": Row(SHARED, "msgspec opentelemetry"),
     "resume": Row(SHARED, "anyio msgspec"),
     "results": Row(f"{SHARED} catalog.inference", "fastmcp msgspec"),
-    "calls": Row(f"{SHARED} catalog ratelimit telemetry", f"{MCP} anyio msgspec pydantic"),
+    "calls": Row(f"{SHARED} catalog ratelimit telemetry", f"{MCP} anyio msgspec pydantic pydantic_core"),
     "approvals": Row(
         f"{SHARED} approvals audit.recorder catalog.entries catalog.suggestions calls.clock"
         " calls.conversion calls.interfaces server.disconnect",

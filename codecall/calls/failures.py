@@ -201,6 +201,14 @@ class FailureTranslator:
             return self._error(entry, f"{failure} {describe_parameters(entry.input_schema)}", InvalidInputError)
         return self.from_preflight(problems_from_pydantic(cause, arguments, entry.input_schema), entry)
 
+    def from_first_error(
+        self, failure: PydanticValidationError, entry: CatalogEntry, arguments: Mapping[str, object]
+    ) -> ToolCallError:
+        """The error of a call whose large input is wrong, of which only the first wrong values were looked for."""
+        problems = problems_from_pydantic(failure, arguments, entry.input_schema)
+        rest: Problem = {"field": "input", "message": "Large inputs are checked up to their first wrong value"}
+        return self.for_call(entry.name, arguments).from_preflight([*problems, rest], entry)
+
     def from_preflight(self, problems: Sequence[Problem], entry: CatalogEntry) -> ToolCallError:
         """The error of a call whose arguments do not fit: `problems` says why, before or after the call."""
         message = invalid_input_message(entry.name, problems, entry.input_schema)
