@@ -13,6 +13,7 @@ import asyncio
 import base64
 import binascii
 import hashlib
+import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Final, NamedTuple, Self, TypeAlias, cast
@@ -55,6 +56,11 @@ _PIECE_CHARS: Final = 4 * 64 * 1024
 _SUMMARIZING: Final = ThreadLimit("codecall_block_summaries", 1)
 
 _DEFAULT_MIME_TYPE: Final = "application/octet-stream"
+_MIME_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}"
+_MIME_TYPE: Final = re.compile(rf"{_MIME_NAME}/{_MIME_NAME}")
+"""The form of a type (RFC 6838), in which no sentence fits."""
+_MIME_PARAMETERS: Final = re.compile(r"(;[A-Za-z0-9_-]{1,20}=[A-Za-z0-9_.+-]{1,40}){0,4}")
+"""Parameters of one that need no quotes, and in which no digest fits."""
 _REFERENCE_CHARS: Final = 46
 _HANDLE_KEYS: Final = frozenset({"type", "mimeType", "bytes", "uri", "name", "text", "ref"})
 _DATA_URI_END: Final = ";base64,"
@@ -465,7 +471,7 @@ def _summary(block: ContentBlock) -> str:
         size, digest = _digest(_decoded(payload))
     except ValueError:  # no base64
         size, digest = _digest(piece.encode("utf-8", "surrogatepass") for piece in _pieces(payload))
-    return f"{_mime_type(block)}, {size:,} bytes, SHA-256 {digest}"
+    return f"{_shown_type(block)}, {size:,} bytes, SHA-256 {digest}"
 
 
 def _digest(pieces: Iterable[bytes]) -> tuple[int, str]:
@@ -499,6 +505,21 @@ def _mime_type(block: ContentBlock) -> str:
     return str(found or _DEFAULT_MIME_TYPE)
 
 
+def _shown_type(block: ContentBlock) -> str:
+    """The same for a person: the server has written it, and may have written anything."""
+    name, *parameters = _mime_type(block).split(";", 1)
+    return f"{name}{' with parameters' * len(parameters)}" if _MIME_TYPE.fullmatch(name) else "no valid MIME type"
+
+
+def _uri_type(block: ContentBlock) -> str:
+    """The same for a URI, of which it is one part: without what has not the form of it."""
+    name, *parameters = re.sub(r"\s", "", _mime_type(block)).split(";", 1)
+    if not _MIME_TYPE.fullmatch(name):
+        return _DEFAULT_MIME_TYPE
+    behind = "".join(f";{each}" for each in parameters)
+    return f"{name}{behind}" if _MIME_PARAMETERS.fullmatch(behind) else name
+
+
 def _place(node: SchemaNode, path: _Path) -> SchemaNode:
     """The schema of the value at `path`."""
     for step in path:
@@ -516,5 +537,5 @@ def _as_schema_asks(block: ContentBlock, node: SchemaNode, path: _Path) -> objec
     name = next((step for step in reversed(path) if isinstance(step, str)), "").lower()
     wants_uri = node.body.get("format") in _URI_FORMATS or name.endswith(("url", "uri"))
     if wants_uri and is_data(block):
-        return f"data:{_mime_type(block)}{_DATA_URI_END}{_payload(block)}"
+        return f"data:{_uri_type(block)}{_DATA_URI_END}{_payload(block)}"
     return _payload(block)

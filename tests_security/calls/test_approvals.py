@@ -174,6 +174,44 @@ async def test_rules_and_persons_decide_about_the_content_of_a_block_and_not_abo
     assert office.done == ["send mallory", "send aGVsbG8="]
 
 
+@pytest.mark.parametrize(
+    ("declared", "shown", "uri"),
+    [
+        ("image/svg+xml", "image/svg+xml", "image/svg+xml"),
+        ("text/plain; charset=utf-8", "text/plain with parameters", "text/plain;charset=utf-8"),
+        (f"image/png;x={'0' * 64}", "image/png with parameters", "image/png"),
+        ("image/png, 14 bytes, SHA-256 0", "no valid MIME type", "application/octet-stream"),
+        ('image/png", "note": "harmless', "no valid MIME type", "application/octet-stream"),
+        ("image/png\nTool: read", "no valid MIME type", "application/octet-stream"),
+        ("text/html,<b>", "no valid MIME type", "application/octet-stream"),
+        ("image", "no valid MIME type", "application/octet-stream"),
+        (f"image/{'x' * 200}", "no valid MIME type", "application/octet-stream"),
+    ],
+)
+async def test_a_server_writes_nothing_into_a_question_by_the_type_of_its_data(
+    declared: str, shown: str, uri: str
+) -> None:
+    office, person = Office([{"tools": ["send", "fetch"], "action": "ask"}]), Person(ONCE)
+
+    @office.server.tool
+    def logo() -> ToolResult:
+        """A picture."""
+        return ToolResult(content=[ImageContent(type="image", data="aGVsbG8=", mime_type=declared)])
+
+    @office.server.tool
+    def fetch(url: str) -> str:
+        """Fetch a picture."""
+        return url
+
+    read = "const [logo] = await callTool('logo', {});"
+    summary = f"{shown}, 5 bytes, SHA-256 {sha256(b'hello').hexdigest()}"
+    assert (await office.execute(f"{read} return callTool('send', {{to: logo}})", person))["status"] == "ok"
+    assert f'"to": "{summary}"\n' in person.questions[0]
+    fetched = await office.execute(f"{read} return callTool('fetch', {{url: logo}})", person)
+    assert fetched["result"] == f"data:{uri};base64,aGVsbG8="
+    assert f'"url": "data:{uri};base64,{summary}"\n' in person.questions[1]
+
+
 async def test_a_text_that_reads_like_what_is_shown_of_data_is_another_input() -> None:
     office, person = Office(), Person(SAME_IN_SESSION, STOP)
 
