@@ -1,5 +1,5 @@
-"""What two pieces of JSON data have in common: fingerprints of their texts, cut into blocks of `BLOCK` characters, and
-of their arrays and objects.
+"""What two pieces of JSON data have in common: fingerprints of their texts, cut into blocks of `BLOCK` characters, of
+their arrays and objects, and of the data that stands in them as base64.
 
 JSON within a text counts as what it says, and of what a call is given also a text with the escapes of JSON or of URLs:
 so a script fills a parameter that takes a text. All of it takes a time linear in the length of the data.
@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Final, cast
+from hashlib import blake2b
+from typing import Final, NamedTuple, cast
 from urllib.parse import unquote, unquote_plus
 
 from codecall.redaction.clean import well_formed
@@ -30,6 +31,17 @@ _PART_CHARS: Final = 2
 """How many characters a part of JSON within a text counts, besides its own."""
 
 _WINDOW: Final = 64 * 1024
+
+SAMPLES: Final = 16
+"""Samples of the base64 of some data, spread evenly; and as many at its ends, where even blank pictures differ."""
+
+FEWEST_SAMPLES: Final = 5
+"""Samples in which no alphabet differs from others that are enough by themselves."""
+
+_SPELLING: Final = bytes.maketrans(b"-_", b"+/")
+"""The two characters in which the alphabets of base64 differ, as one of them spells them."""
+_FILLING: Final = b"= \t\r\n"
+"""What may stand in base64 and says nothing."""
 
 _OPENING: Final = re.compile(r"[\[{]")
 _ENDED: Final = r"(?=\s*+[,:\]}])"
@@ -211,6 +223,49 @@ def windows(text: str) -> Iterator[set[int]]:
     last = len(compared) - BLOCK + 1
     for start in range(0, last, _WINDOW):
         yield {hash(compared[at : at + BLOCK]) for at in range(start, min(start + _WINDOW, last))}
+
+
+class Content(NamedTuple):
+    """Some data that is known by its base64, in whatever alphabet, on however many lines, padded or not."""
+
+    fingerprint: int
+    """Of all of it."""
+    samples: tuple[tuple[int, ...], ...]
+    """The windows of each sample of its base64, from its beginning on; none if that is shorter than one."""
+
+    @property
+    def marks(self) -> frozenset[int]:
+        """Windows of any text that has all of it; none if it is too short."""
+        return frozenset(sample[0] for sample in self.samples)
+
+    @property
+    def cuts(self) -> Sequence[Sequence[int]]:
+        """Windows of which any text that has all of it, and was cut into blocks, has at least one each."""
+        return [sample for sample in self.samples if len(sample) == BLOCK] or self.samples[:1]
+
+
+def content_of(encoded: str) -> Content:
+    """The data that is `encoded`; read in pieces, none of which holds the interpreter for long."""
+    digest, said = blake2b(digest_size=16), bytearray()
+    for start in range(0, len(encoded), _WINDOW):
+        piece = encoded[start : start + _WINDOW].encode("ascii", "replace").translate(_SPELLING, _FILLING)
+        digest.update(piece)
+        said += piece
+    texts = (said[start : start + 2 * BLOCK - 1].decode().casefold() for start in _sample_starts(said))
+    samples = (tuple(hash(text[at : at + BLOCK]) for at in range(len(text) - BLOCK + 1)) for text in texts)
+    return Content(int.from_bytes(digest.digest()), tuple(samples))
+
+
+def _sample_starts(said: bytearray) -> list[int]:
+    """Where the samples of some base64 begin."""
+    length, last = len(said), len(said) - BLOCK
+    ends = range(0, SAMPLES // 2 * BLOCK, BLOCK)
+    spread = (length * number // SAMPLES for number in range(SAMPLES))
+    starts = sorted({*ends, *(last - start for start in ends), *spread})
+    starts = [start for start in starts if 0 <= start <= last]
+    # Alphabets differ in the other characters.
+    alike = [start for start in starts if said[start : start + BLOCK].isalnum()]
+    return alike if len(alike) >= FEWEST_SAMPLES else starts
 
 
 def _readings(text: str) -> dict[str, None]:

@@ -6,6 +6,10 @@ characters or more is found wherever it is passed on whole, and a part of one wh
 `2 * BLOCK - 1` characters long; letter case and blanks do not count. `fingerprints.py` says what counts as the same.
 What a script computes from a value is not found.
 
+Of a picture, a sound or a file a value has the reference alone; its data is followed as well: by a fingerprint of all
+of it, which a block with the same data has, too, and by samples of its base64, all of which a text has that has it.
+Data that a call is given in place of a reference is no word of the script's, whoever has written the reference.
+
 The value of a call counts as from all that was called within it, too (`CallRecord.made_of`), which is recorded with it:
 answered from its record, it is from the same. Where that is not known it counts as from anything.
 
@@ -19,19 +23,20 @@ import asyncio
 import json
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from anyio import to_thread
 
-from codecall.approvals.fingerprints import JsonContent, TooMuchError, blocks, windows
+from codecall.approvals.fingerprints import Content, JsonContent, TooMuchError, blocks, content_of, windows
 from codecall.approvals.options import ApprovalAction, FlowRule
 from codecall.catalog.entries import CatalogEntry
 from codecall.concurrency import ThreadLimit
 from codecall.envelopes import CallRecord, Sources
 from codecall.globs import Patterns
 from codecall.jsonio.decode import read_json
+from codecall.sandbox.interfaces import BLOCK_REFERENCE
 
 MAX_FOLLOWED_CHARS: Final = 1024 * 1024
 """Most characters of values, as JSON, that one run follows: some 10 MB of fingerprints at worst."""
@@ -149,6 +154,12 @@ class ValueFlow:
         """All that has given values to this run."""
         if call is not None:
             call.made_of = self._returned = call.made_of or self._returned
+        self.data: Callable[[str], str | None] = lambda _: None
+        """Gives the base64 of a picture, a sound or a file that this run has got, by its reference."""
+        self._contents: dict[str, Content] = {}
+        """The data of each reference, once it was needed: some 20 KB of fingerprints each."""
+        self._marks: dict[frozenset[int], int] = {}
+        """The sources of the data that is followed, by what a text has that has it."""
         self._script = script
         self._written: frozenset[int] | None = None
         """The windows of the script, once they are needed."""
@@ -208,40 +219,59 @@ class ValueFlow:
             self._sources.setdefault(source, 1 << len(self._sources))
         return self._sources[source]
 
-    async def ruling(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> FlowRuling:
-        """What the rules say of a call with these arguments."""
+    async def ruling(
+        self, entry: CatalogEntry, arguments: Mapping[str, object], references: Sequence[str] = ()
+    ) -> FlowRuling:
+        """What the rules say of a call with these arguments, and with the data of these references in them."""
         names = [f"{prefix}{entry.name}" for prefix in self._prefixes]
         concerned = [(rules, name) for rules in self._rules for name in names if rules.concern(name)]
         if not concerned:
             return NO_FLOW
-        carried = await self._carried(entry, arguments)
+        carried = await self._carried(entry, arguments, partial(self._contents_of, references))
         rulings = (rules.ruling(carried, name) for rules, name in concerned)
         return max(rulings, key=lambda ruling: _STRICTNESS[ruling.action])
 
-    async def _carried(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> list[Source]:
+    async def _carried(
+        self, entry: CatalogEntry, arguments: Mapping[str, object], contents: Callable[[], list[Content]]
+    ) -> list[Source]:
         """The sources of what a call carries, those of the runs outside of this one included."""
         carried: list[Source] = []
         if self._sources:
             async with self._turn:
-                compare = partial(self._compare, entry, arguments)
+                compare = partial(self._compare, entry, arguments, contents)
                 found = self._lost | await to_thread.run_sync(compare, limiter=_COMPARING.limiter())
             carried = [source for source, bit in self._sources.items() if found & bit]
         if self._outer is not None:
-            carried += [source for source in await self._outer._carried(entry, arguments) if source not in carried]
+            outside = await self._outer._carried(entry, arguments, contents)
+            carried += [source for source in outside if source not in carried]
         return carried
 
     # ------------------------------------------------------------------------------------------- in a thread
 
-    def _compare(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> int:
+    def _contents_of(self, references: Sequence[str]) -> list[Content]:
+        """The data of these references."""
+        with self._in_thread:
+            return [content for reference in references if (content := self._content(reference)) is not None]
+
+    def _content(self, reference: str) -> Content | None:
+        """The data of a reference; None where it has none."""
+        if reference not in self._contents and (data := self.data(reference)) is not None:
+            self._contents[reference] = content_of(data)
+        return self._contents.get(reference)
+
+    def _compare(
+        self, entry: CatalogEntry, arguments: Mapping[str, object], contents: Callable[[], list[Content]]
+    ) -> int:
+        data = contents()
         with self._in_thread:
             # A value waits until its fingerprints have been taken: the call may be given up before this begins.
             while self._pending:
                 self._take_fingerprints(*self._pending[0])
                 self._pending.popleft()
-            return self._found(entry, arguments)
+            return self._found(entry, arguments, data)
 
-    def _found(self, entry: CatalogEntry, arguments: Mapping[str, object]) -> int:
-        """The sources of what these arguments carry."""
+    def _found(self, entry: CatalogEntry, arguments: Mapping[str, object], data: Sequence[Content]) -> int:
+        """The sources of what these arguments carry, and of this data."""
         everything = (1 << len(self._sources)) - 1
         try:
             texts = JsonContent(dict(arguments), is_input=True, max_chars=MAX_COMPARED_CHARS - self._compared)
@@ -254,16 +284,35 @@ class ValueFlow:
         found = self._unread
         for fingerprint in texts.containers:
             found |= self._seen.get(fingerprint, 0)
+        for content in data:
+            found |= self._seen.get(content.fingerprint, 0) | self._sources_of_text(content)
         said: frozenset[int] | None = None
+        looked_for = frozenset[int]().union(*self._marks)
+        marked: set[int] = set()
         for text in texts.texts:
             for part in windows(text):
+                marked |= looked_for & part
                 for window in self._seen.keys() & part:
                     if self._seen[window] | found == found:
                         continue
                     if said is None:
-                        said = self._script_windows() | _all_windows(_schema_text(entry))
+                        said = self._said(entry)
                     if window not in said:
                         found |= self._seen[window]
+        for marks, sources in self._marks.items():
+            if marks <= marked and not marks <= (said := self._said(entry) if said is None else said):
+                found |= sources
+        return found
+
+    def _sources_of_text(self, content: Content) -> int:
+        """The sources of which each has given a text with this data."""
+        cuts = content.cuts
+        found = -1 if cuts else 0
+        for cut in cuts:
+            either = 0
+            for window in cut:
+                either |= self._seen.get(window, 0)
+            found &= either
         return found
 
     def _take_fingerprints(self, value: str, sources: int) -> None:
@@ -277,6 +326,10 @@ class ValueFlow:
         for text in texts.texts:
             for fingerprint in blocks(text):
                 self._see(fingerprint, sources)
+            if BLOCK_REFERENCE.fullmatch(text) and (content := self._content(text)) is not None:
+                self._see(content.fingerprint, sources)
+                if marks := content.marks:
+                    self._marks[marks] = self._marks.get(marks, 0) | sources
 
     def _see(self, fingerprint: int, sources: int) -> None:
         if len(self._seen) >= MAX_FINGERPRINTS and fingerprint not in self._seen:
@@ -284,10 +337,11 @@ class ValueFlow:
         else:
             self._seen[fingerprint] = self._seen.get(fingerprint, 0) | sources
 
-    def _script_windows(self) -> frozenset[int]:
+    def _said(self, entry: CatalogEntry) -> frozenset[int]:
+        """The windows of what the script and the schema of a tool say."""
         if self._written is None:
             self._written = _all_windows(self._script)
-        return self._written
+        return self._written | _all_windows(_schema_text(entry))
 
 
 def _schema_text(entry: CatalogEntry) -> str:

@@ -244,6 +244,11 @@ class BlockStore(BlockKeeper):
         """See `BlockStorage.knows`."""
         return reference in self._blocks
 
+    def data(self, reference: str) -> str | None:
+        """The base64 of the block with this reference; None where it has none, or there is none."""
+        block = self._blocks.get(reference)
+        return _payload(block) if block is not None and is_data(block) else None
+
     async def in_result(self, text: str) -> list[str]:
         """See `BlockStorage.in_result`."""
         found = {
@@ -301,13 +306,13 @@ class BlockStore(BlockKeeper):
         """The input with the content of blocks in these slots."""
         if not slots:
             return ResolvedInput(arguments, arguments)
-        sent, shown, data = _PartCopy(arguments), _PartCopy(arguments), list[str]()
+        sent, shown, data = _PartCopy(arguments), _PartCopy(arguments), list[tuple[str, str]]()
         pauses = Pauses()
         for slot, (block, prefix, reference) in slots:
             visible = block
             if is_data(block):
                 visible = await self._summarized(reference, block)
-                data.append(f"{slot.path!r} {reference}")
+                data.append((repr(slot.path), reference))
             place = _place(root, slot.path)
             for target, content in ((sent, block), (shown, visible)):
                 value = _as_schema_asks(content, place, slot.path) if prefix is None else prefix + _payload(content)

@@ -27,8 +27,13 @@ class ResolvedInput(NamedTuple):
     """What the tool gets."""
     displayed: dict[str, object]
     """The same for a person: of data its type, size and digest, as it is not readable."""
-    data: tuple[str, ...] = ()
+    data: tuple[tuple[str, str], ...] = ()
     """Where data stands, and the reference of each."""
+
+    @property
+    def references(self) -> list[str]:
+        """The references of the data."""
+        return list(dict.fromkeys(reference for _, reference in self.data))
 
 
 class Gate(Protocol):

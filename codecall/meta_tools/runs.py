@@ -212,7 +212,7 @@ async def run_observed(
                 runtime.audit.note("codecall.execute.blocked", info.run_id, info.caller, lambda: details)
             raise
         if gate is not None:
-            gate.questions.on_waited = broker.refresh
+            _connect(gate, broker)
         if gate is not None and memory is not None:
             # A run without a worker has none to give up, and one that reads the clock does something else the next
             # time.
@@ -277,6 +277,19 @@ def _extractor(runtime: Runtime, context: Context, gate: CallGate | None, clock:
 def _block_store(broker: Broker) -> BlockStore | None:
     """The content blocks that the calls of a broker have returned."""
     return broker.blocks if isinstance(broker.blocks, BlockStore) else None
+
+
+def _connect(gate: CallGate, broker: Broker) -> None:
+    """Tell the gate and the broker of a run of each other."""
+    gate.questions.on_waited = broker.refresh
+    if gate.flow is not None:
+        gate.flow.data = partial(_data, broker)
+
+
+def _data(broker: Broker, reference: str) -> str | None:
+    """The base64 of a content block that the calls of a broker have returned; None where it has none."""
+    store = _block_store(broker)
+    return store.data(reference) if store is not None else None
 
 
 def caller_results(runtime: Runtime, caller: str, syntax: ReadingSyntax = JAVASCRIPT) -> CallerResults | None:

@@ -80,12 +80,12 @@ class CallGate(RunObserver):
     __slots__ = (
         "_decisions",
         "_describing",
-        "_flow",
         "_granted",
         "_identity",
         "_planned_calls",
         "_service",
         "earlier",
+        "flow",
         "notes",
         "questions",
     )
@@ -104,7 +104,8 @@ class CallGate(RunObserver):
         notes: dict[str, str] | None = None,
     ) -> None:
         self._service = service
-        self._flow = flow
+        self.flow = flow
+        """Follows the values of the run; None: no rule is about them."""
         self._identity = identity
         self._describing = ThreadedCleaner()
         hint = NO_ANSWER_HINT if channel is not None else None
@@ -134,12 +135,12 @@ class CallGate(RunObserver):
 
     def on_call(self, record: CallRecord, input_json: str) -> OnCallEnd | None:  # noqa: ARG002
         """See `RunObserver`."""
-        previous = CURRENT_CALL.set(CurrentCall.begin(self._decisions, record, self._flow))
+        previous = CURRENT_CALL.set(CurrentCall.begin(self._decisions, record, self.flow))
 
         def on_end(value: str | None) -> None:
             CURRENT_CALL.reset(previous)
-            if self._flow is not None and value is not None:
-                self._flow.note(record, value)
+            if self.flow is not None and value is not None:
+                self.flow.note(record, value)
 
         return on_end
 
@@ -201,14 +202,14 @@ class CallGate(RunObserver):
         """
         self._decisions.note_called(entry)
         # Resources and prompts are only read; what is sent along with the request for them is a flow all the same.
-        sent = arguments if resolved is None else resolved.arguments
-        ruling = await self._service.rules.ruling(entry, sent) if entry.kind == "tool" else NO_RULE
+        sent = resolved or ResolvedInput(dict(arguments), dict(arguments))
+        ruling = await self._service.rules.ruling(entry, sent.arguments) if entry.kind == "tool" else NO_RULE
         kind, name = call_kind(entry), entry.name
         if ruling.action == "deny":
             self._decisions.note(name, "denied", "rule", rule=ruling.rule)
             hint = "The operator's rules about approvals deny this call; do without it."
             raise AccessDeniedError(f"{entry_label(entry)} may not be called so", tool_name=name, hint=hint)
-        flow = await self._flow.ruling(entry, arguments) if self._flow is not None else NO_FLOW
+        flow = await self.flow.ruling(entry, sent.displayed, sent.references) if self.flow is not None else NO_FLOW
         if flow.action == "deny":
             self._decisions.note(name, "denied", "flow", flow=flow.rule, sources=flow.sources)
             raise FlowDeniedError(
@@ -220,7 +221,7 @@ class CallGate(RunObserver):
             if check_input is not None:
                 await check_input()
             rule = ruling.rule if ruling.action == "ask" else 0
-            await self._ask(entry, sent, rule, flow, resolved, current_entry=current_entry)
+            await self._ask(entry, sent.arguments, rule, flow, resolved, current_entry=current_entry)
         await self.questions.continue_here()
         if kind == "tool":
             _admitted.set(name)
@@ -288,7 +289,7 @@ class CallGate(RunObserver):
         masked, shown, digest, unshown_chars = await self._describing.run(describe) if large else describe()
         if resolved is not None and resolved.data:
             # A text that reads like what is shown of data is another input.
-            digest = sha256(json.dumps([digest, *resolved.data]))
+            digest = sha256(json.dumps([digest, *map(" ".join, resolved.data)]))
         identity, record = self._identity, self._decisions.record
         sources = flow.sources if flow.action == "ask" else ()
         key = await self._key(entry, sources)
