@@ -122,12 +122,8 @@ class GatewaySession:
 
     def asked_tools(self) -> frozenset[str]:
         """Names of the tools that may destroy something, for each call of which somebody is asked."""
-        return frozenset(
-            f"{server}_{item.name}"
-            for server, provider in self.gateway.providers.items()
-            for item in provider.hidden
-            if item.kind == "tool" and item.code == "asked"
-        )
+        providers = self.gateway.providers.items()
+        return frozenset(f"{server}_{tool.name}" for server, provider in providers for tool in provider.asked_tools)
 
     async def read(self, uri: str) -> str:
         """Read the text of a resource."""
@@ -248,7 +244,7 @@ async def open_gateway(
     )
     async with gateway, client:
         await wait_for_listings(gateway)
-        all_known = all(provider.tools for provider in gateway.providers.values())
+        all_known = all(provider.tools_with_approvals for provider in gateway.providers.values())
         if person is not None and all_known and not options.composite_tools.paths:
             known = ((name, provider.tools_with_approvals) for name, provider in gateway.providers.items())
             person.warn_of_unmatched(f"{name}_{tool.name}" for name, tools in known for tool in tools)
@@ -308,18 +304,20 @@ class ServerInventory:
     name: str
     listing: Listing
     tools: Sequence[Tool]
-    """The tools that may be used."""
+    """The tools that any client may use."""
     hidden: Sequence[HiddenComponent]
     tokens: int
     """Estimate of the tokens that the definitions of its tools cost a model that lists them."""
     failure: CodeCallError | None = None
     """Why the server could not be listed; None if it was."""
+    asked: Sequence[Tool] = ()
+    """The tools that clients see whose person can be asked for each call."""
 
     @classmethod
     def of(cls, name: str, gateway: Gateway, failure: CodeCallError | None = None) -> ServerInventory:
         """One server of a gateway that has asked it."""
-        provider = gateway.providers[name]
-        return cls(name, provider.listing, provider.tools, provider.hidden, provider.tokens, failure)
+        known = gateway.providers[name]
+        return cls(name, known.listing, known.tools, known.hidden, known.tokens, failure, known.asked_tools)
 
     @property
     def version(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from codecall.composite.definition import (
@@ -225,18 +225,33 @@ class KnownTool(NamedTuple):
     """Its server, which is a namespace of scripts."""
 
 
-def check_tools(tool: Definition, findings: Findings, tools: Mapping[str, KnownTool]) -> None:
+WhyMissing = Callable[[str], str | None]
+"""Says why a tool of that name is not offered that a server may have; None where no server has it."""
+
+
+def check_tools(tool: Definition, findings: Findings, tools: Mapping[str, KnownTool], why_missing: WhyMissing) -> None:
     """Add what these tools contradict to `findings`: names of others, arguments that they refuse, and fields that they
     do not return."""
+
+    def add_missing(path: str, name: str) -> None:
+        why = why_missing(name)
+        unknown = f"there is no tool {name!r:.80}{_near(name, tools)}"
+        findings.add(path, why or unknown, by_server=why is not None)
+
     if isinstance(tool, Workflow):
-        _check_steps(tool, findings, tools)
+        _check_steps(tool, findings, tools, add_missing)
         return
     for number, name in enumerate(tool.allowed_tools or ()):
         if name in tool.tools() and "://" not in name and name not in tools:
-            findings.add(f"allowedTools[{number}]", f"there is no tool {name!r:.80}{_near(name, tools)}")
+            add_missing(f"allowedTools[{number}]", name)
 
 
-def _check_steps(workflow: Workflow, findings: Findings, tools: Mapping[str, KnownTool]) -> None:
+def _check_steps(
+    workflow: Workflow,
+    findings: Findings,
+    tools: Mapping[str, KnownTool],
+    add_missing: Callable[[str, str], None],
+) -> None:
     for step in workflow.steps:
         inner = step.step if isinstance(step, ForEachStep) else step
         if not isinstance(inner, ToolStep):
@@ -245,7 +260,7 @@ def _check_steps(workflow: Workflow, findings: Findings, tools: Mapping[str, Kno
         if not inner.tool:
             continue
         if tool is None:
-            findings.add(f"{inner.path}.tool", f"there is no tool {inner.tool!r:.80}{_near(inner.tool, tools)}")
+            add_missing(f"{inner.path}.tool", inner.tool)
             continue
         if any(each.place.path == f"{inner.path}.arguments" for each in findings.found):
             continue

@@ -73,6 +73,8 @@ class Finding(NamedTuple):
     message: str
     tool: str = ""
     """Name of the composite tool, if it has one."""
+    by_server: bool = False
+    """It is about a tool that a server does not offer here, and may have."""
 
     def __str__(self) -> str:
         """Place and message in one line."""

@@ -38,9 +38,9 @@ class Findings:
             path_text(path[len(base) :]): line for path, line in (lines or {}).items() if path[: len(base)] == base
         }
 
-    def add(self, path: str, message: str, *, line: int | None = None) -> None:
-        """Add a finding at a path below the definition, or at a line of its file."""
-        self.found.append(Finding(Place(self._file, path, line or self._line(path)), message, self.tool))
+    def add(self, path: str, message: str, *, line: int | None = None, by_server: bool = False) -> None:
+        """Add a finding at a path below the definition, or at a line of its file; `by_server`: see `Finding`."""
+        self.found.append(Finding(Place(self._file, path, line or self._line(path)), message, self.tool, by_server))
 
     def has(self, path: str) -> bool:
         """Whether something is wrong at a path or below it."""

@@ -168,7 +168,7 @@ class Gateway:
 
     def describe_exposure(self) -> str:
         """What clients list now, and why, as a sentence."""
-        return self.exposure.describe(sum(len(provider.tools) for provider in self._providers.values()))
+        return self.exposure.describe(sum(len(each.tools_with_approvals) for each in self._providers.values()))
 
     def hidden(self) -> list[HiddenComponent]:
         """Components that servers list and clients do not see, with the reasons."""

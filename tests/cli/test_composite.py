@@ -336,3 +336,84 @@ def test_nothing_is_configured(cli: CommandLine):
     result = cli("composite", "list")
     assert result.code == 2
     assert "[composite_tools]" in result.err
+
+
+def tool(name: str, **annotations: bool) -> dict[str, object]:
+    schema = {"type": "object", "properties": {"of": {"type": "string"}}}
+    return {"name": name, "inputSchema": schema, "annotations": annotations}
+
+
+STEP = "name: {name}\ndescription: Calls a tool\nsteps:\n  - id: a\n    tool: {tool}\n    arguments: {{}}\n"
+CALLS = "/*\n---\nname: {name}\ndescription: Calls a tool\n{header}---\n*/\nreturn await callTool('{tool}', {{}});\n"
+
+
+@pytest.fixture
+def shop(cli: CommandLine) -> CommandLine:
+    """A server with a tool that is asked for, and one that access rules hide."""
+    cli.serve(shop=[tool("look"), tool("wipe", destructiveHint=True), tool("refund")])
+    config = cli.folder / "codecall.toml"
+    rules = '[servers.shop.access]\ndeny = ["refund"]\n[composite_tools]\npaths = ["workflows"]\n'
+    config.write_text(config.read_text() + rules)
+    cli.write("workflows/step.yaml", STEP.format(name="step", tool="shop_wipe"))
+    header = "allowedTools: [shop_wipe]\n"
+    cli.write("workflows/script.js", CALLS.format(name="script", header=header, tool="shop_wipe"))
+    cli.write("workflows/any.js", CALLS.format(name="any", header="", tool="shop_wipe"))
+    assert cli("trust").code == 0
+    return cli
+
+
+@pytest.mark.parametrize("expose", ["auto", "never"])
+def test_a_tool_that_is_asked_for_is_there(shop: CommandLine, expose: str):
+    config = shop.folder / "codecall.toml"
+    config.write_text(f'{config.read_text()}[expose]\nmode = "{expose}"\n')
+    assert shop("trust").code == 0
+    checked = shop("composite", "check")
+    assert (checked.code, checked.out) == (0, "")
+    assert shop("check", "workflows/step.yaml").code == 0
+    checks = shop("doctor", "--json").json["checks"]
+    said = [(check["verdict"], check["said"]) for check in checks if check["name"] == "composite tools"]
+    assert said == [("ok", "any, script, step")]
+    assert {check["name"] for check in checks}.isdisjoint(("step", "script", "any"))
+    manifest = shop("composite", "run", "script", "--dry-run")
+    assert manifest.code == 0, manifest.out
+    assert shop("composite", "run", "step", "--allow", "shop_wipe").code == 0
+    shop.write("workflows/step.yaml", STEP.format(name="step", tool="shop_wipe").replace("{}", "{of: [1]}"))
+    (found,) = shop("composite", "check", "--json").json["findings"]
+    assert "'shop_wipe' refuses it" in found["message"]
+
+
+def test_a_tool_that_access_rules_hide_is_said_to_be_hidden(shop: CommandLine):
+    for name, header in (("script", "allowedTools: [shop_refund]\n"), ("any", "")):
+        shop.write(f"workflows/{name}.js", CALLS.format(name=name, header=header, tool="shop_refund"))
+    spaced = CALLS.format(name="spaced", header="", tool="").replace("callTool('', {})", "shop.refund({})")
+    shop.write("workflows/spaced.js", spaced)
+    shop.write("workflows/step.yaml", STEP.format(name="step", tool="shop_refund"))
+    found = shop("composite", "check", "--json").json["findings"]
+    hidden = "the tool 'shop_refund' is hidden: it is in access.deny"
+    assert sorted((Path(each["file"]).name, each["message"]) for each in found) == [
+        ("any.js", hidden),
+        ("script.js", hidden),
+        ("spaced.js", hidden),
+        ("step.yaml", hidden),
+    ]
+    checks = {check["name"]: check for check in shop("doctor", "--json").json["checks"]}
+    assert hidden in checks["step"]["said"]
+    assert checks["step"]["advice"] == "Have its server offer the tool, or mend the definition."
+
+
+def test_tools_of_a_server_that_is_not_listed_are_not_known(shop: CommandLine):
+    config = shop.folder / "codecall.toml"
+    working = config.read_text()
+    config.write_text(working.replace("args = [", "args = ['-c', 'raise SystemExit(1)', "))
+    assert shop("trust").code == 0
+    result = shop("composite", "check", "--no-cache")
+    assert result.code == 1
+    assert "it is not known whether there is a tool 'shop_wipe': Server 'shop' is not available: it en" in result.out
+    assert "there is no tool" not in result.out
+    assert "3 definitions checked without the tools of servers, 2 findings" in result.err
+    checks = {check["name"]: check for check in shop("doctor", "--json").json["checks"]}
+    assert checks["step"]["advice"] == "Have its server offer the tool, or mend the definition."
+    config.write_text(working.replace("[servers.shop]\n", "[servers.shop]\nenabled = false\n"))
+    assert shop("trust").code == 0
+    result = shop("composite", "check")
+    assert "it is not known whether there is a tool 'shop_wipe': the server shop is switched off" in result.out

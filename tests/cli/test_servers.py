@@ -276,6 +276,17 @@ def test_savings_say_what_they_count_and_how(shop: CommandLine):
     assert "less than CodeCall's own in each turn" in shown_text
 
 
+def test_tools_that_are_asked_for_count_as_tools(cli: CommandLine):
+    cli.serve(shop=[WIPE])
+    row, *_ = cli("savings").rows
+    assert (row[:2], int(row[2]) > 0) == (["shop", "1"], True)
+    doctor = cli("doctor", "shop", "--json").json["checks"]
+    (said,) = [check for check in doctor if check["name"] == "shop"]
+    assert (said["verdict"], "0 tools, 1 asked for" in said["said"], said["advice"]) == ("ok", True, "")
+    cli.write("a.js", "return shop.wipe({});")
+    assert "--allow wpe matches no tool that is known" in cli("run", "a.js", "--allow", "wpe").err
+
+
 def test_savings_do_not_count_what_is_down(shop: CommandLine):
     add_broken(shop)
     result = shop("savings")

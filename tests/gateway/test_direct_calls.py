@@ -83,6 +83,7 @@ async def test_where_the_tools_themselves_are_listed_a_plain_call_is_asked_for(t
         Client(gate.server, mode=mode) as other,
     ):
         assert [each.name for each in await client.list_tools()] == ["disk_look", "disk_wipe"]
+        assert gate.describe_exposure().startswith("Clients list the servers' 2 tools, ")
         assert [each.name for each in await other.list_tools()] == ["disk_look"]
         refused = await client.call_tool("disk_wipe", {}, raise_on_error=False)
         assert refused.is_error

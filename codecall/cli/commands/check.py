@@ -79,7 +79,7 @@ async def check(
 
     output = Output(as_json=as_json)
     if all(Path(name).suffix in DEFINITION_SUFFIXES for name in scripts):
-        from codecall.cli.commands.composite import check_definitions
+        from codecall.cli.commands.definitions import check_definitions
 
         return await check_definitions(scripts, server_args, output)
     # In a thread, so that Ctrl-C ends it: somebody may be typing a script.
@@ -100,7 +100,7 @@ async def check(
         _print_summary(output, verdicts, skipped_tests)
     body: JsonObject = {"files": verdicts, "leftOut": skipped_tests}
     if definitions:
-        from codecall.cli.commands.composite import definitions_verdict
+        from codecall.cli.commands.definitions import definitions_verdict
 
         body["definitions"] = await definitions_verdict(definitions, options, output)
         valid = valid and body["definitions"]["valid"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from cyclopts import Parameter
 
@@ -14,13 +14,10 @@ from codecall.cli.arguments import DEFAULT_SERVERS, AllowedCalls, AsJson, Server
 from codecall.errors import CodeCallError
 
 if TYPE_CHECKING:
-    from codecall.cli.gateway import ServerInventory
     from codecall.cli.output import Output
-    from codecall.composite.checks import KnownTool
-    from codecall.composite.definition import Definition, Finding, ScriptDefinition, Workflow
+    from codecall.composite.definition import Definition, ScriptDefinition, Workflow
     from codecall.composite.reading import ReadDefinitions
     from codecall.gateway.config.options import GatewayOptions
-    from codecall.sandbox.enclave import Enclave
 
 JsonObject = dict[str, Any]
 
@@ -46,13 +43,17 @@ async def composite(
     `check` without names, `list` and `run` read the definitions that the configuration names. Where servers are named
     or configured, `check` compares steps with their tools as well.
     """
+    from codecall.cli.arguments import gateway_options
+    from codecall.cli.commands.definitions import check_definitions, configured_sources
     from codecall.cli.output import Output
 
     output = Output(as_json=as_json)
     if action == "check":
         return await check_definitions(names, server_args, output)
-    options = _options(server_args, output)
-    read = _read(_sources(options))
+    from codecall.composite.reading import read_definitions
+
+    options = gateway_options(server_args, output)
+    read = read_definitions(configured_sources(options))
     if action == "list":
         return _list(read, output)
     if len(names) != 1:
@@ -66,159 +67,6 @@ async def composite(
     if isinstance(tool, ScriptDefinition):
         return await _show_manifest(tool, read, options, output)
     return _show_order(tool, arguments, await _schemas(tool, read, options, output), output)
-
-
-async def check_definitions(names: Sequence[str], server_args: ServerArguments, output: Output) -> int:
-    """Say what is wrong with definitions; the exit code.
-
-    Args:
-        names: Files and folders; none stands for those of the configuration.
-        server_args: Servers whose tools the steps are compared with.
-        output: Where the findings go.
-    """
-    from codecall.cli.arguments import configured_servers
-
-    options = configured_servers(server_args, output)
-    if not names and options is None:
-        options = _options(server_args, output)
-    verdict = await definitions_verdict(list(names) or _sources(options), options, output)
-    if output.as_json:
-        output.document(verdict)
-    return exits.OK if verdict["valid"] else exits.FAILED
-
-
-async def definitions_verdict(sources: Sequence[str], options: GatewayOptions | None, output: Output) -> JsonObject:
-    """What is wrong with definitions, as `--json` shows it; printed where the output is no JSON.
-
-    Args:
-        sources: Files and folders.
-        options: The servers whose tools the steps are compared with; None: none.
-        output: Where the findings go.
-    """
-    from codecall.cli.output import count_of
-
-    read = _read(sources)
-    compared, known = 0, None
-    if options is not None and options.servers and (read.tools or read.wrong):
-        compared = len(options.servers)
-        known = await _server_tools(options, output)
-    refused, contradicted = await find_all(read, known)
-    findings = [*read.findings, *refused, *contradicted]
-    for failure in known.failures if known is not None else ():
-        output.warn(failure)
-    body = [
-        {"file": each.place.file, "line": each.place.line, "path": each.place.path, "message": each.message}
-        for each in findings
-    ]
-    if not output.as_json:
-        for finding in findings:
-            output.line(str(finding))
-        against = f"against the tools of {count_of(compared, 'server')}" if compared else "without the tools of servers"
-        checked = f"{count_of(len(read.tools) + len(read.wrong), 'definition')} checked {against}"
-        if findings:
-            output.note(f"{checked}, {count_of(len(findings), 'finding')}", "bold red")
-        else:
-            output.note(f"{checked}, nothing found", "green")
-    return {"valid": not findings, "findings": body, "tools": [tool.name for tool in read.tools]}
-
-
-class ServerTools(NamedTuple):
-    """What the servers list."""
-
-    tools: dict[str, KnownTool]
-    """Their tools by the names that steps and scripts call."""
-    failures: list[str]
-    """Which servers cannot be asked."""
-
-
-def listed_tools(servers: Sequence[ServerInventory]) -> ServerTools:
-    """What servers list that have been asked."""
-    from codecall.composite.checks import KnownTool
-
-    tools = {
-        f"{server.name}_{tool.name}": KnownTool(tool.parameters, tool.output_schema, server.name)
-        for server in servers
-        for tool in server.tools
-    }
-    failed = [f"{each.name} cannot be asked: {each.failure.message}" for each in servers if each.failure is not None]
-    return ServerTools(tools, failed)
-
-
-async def _server_tools(options: GatewayOptions, output: Output) -> ServerTools:
-    from codecall.cli.gateway import list_servers
-    from codecall.gateway.gateway import Gateway
-
-    gateway = Gateway(options.model_copy(update={"composite_tools": type(options.composite_tools)()}))
-    with output.progress("servers", reports_servers=True) as progress:
-        async with gateway:
-            return listed_tools(await list_servers(gateway, progress))
-
-
-async def find_all(read: ReadDefinitions, known: ServerTools | None) -> tuple[list[Finding], list[Finding]]:
-    """What is wrong with definitions that were read: what the language refuses of scripts, which are not served then;
-    and what the servers' tools contradict, or what names there are.
-
-    Args:
-        read: The definitions.
-        known: What the servers list; None: they are not asked.
-    """
-    from codecall.composite.checks import KnownTool, check_tools
-    from codecall.composite.definition import ScriptDefinition
-    from codecall.composite.scripts.checking import check_script
-
-    refused: list[Finding] = []
-    contradicted: list[Finding] = []
-    definitions = [*((tool, read.places[tool.name]) for tool in read.tools), *read.wrong]
-    tools = None if known is None else known.tools | {tool.name: KnownTool(tool.parameters) for tool, _ in definitions}
-    async with _enclave(read.scripts) as enclave:
-        for tool, findings in definitions:
-            sound = not findings.found
-            if sound and isinstance(tool, ScriptDefinition):
-                refused += await check_script(tool, findings, enclave)
-            before = len(findings.found)
-            if tools is not None:
-                check_tools(tool, findings, tools)
-            if sound and isinstance(tool, ScriptDefinition) and not findings.found:
-                all_known = known is not None and not known.failures
-                await check_script(tool, findings, enclave, tools if all_known else None, guesses=True)
-            contradicted += findings.found[before:]
-    return refused, contradicted
-
-
-def _enclave(scripts: Sequence[ScriptDefinition]) -> Enclave:
-    """What checks these scripts; it starts nothing before the first."""
-    from codecall.sandbox.enclave import Enclave
-
-    starlark = any(tool.language == "starlark" for tool in scripts)
-    return Enclave(pool={"min_workers": 0, "max_workers": 1}, starlark=starlark)
-
-
-def _options(server_args: ServerArguments, output: Output) -> GatewayOptions:
-    from codecall.cli.arguments import gateway_options
-
-    return gateway_options(server_args, output)
-
-
-def _sources(options: GatewayOptions | None) -> list[str]:
-    """The files and folders of definitions that a configuration names.
-
-    Raises:
-        CodeCallError: it names none.
-    """
-    paths = list(options.composite_tools.paths) if options is not None else []
-    if not paths:
-        raise CodeCallError(
-            "No composite tools are configured",
-            code="NO_CONFIGURATION",
-            hint='Name their files under [composite_tools] as paths = ["workflows"], or after `composite check`.',
-        )
-    return paths
-
-
-def _read(sources: Sequence[str]) -> ReadDefinitions:
-    from codecall.composite.reading import read_definitions
-
-    return read_definitions(sources)
 
 
 def _list(read: ReadDefinitions, output: Output) -> int:
@@ -284,6 +132,7 @@ async def _schemas(
     workflow: Workflow, read: ReadDefinitions, options: GatewayOptions, output: Output
 ) -> dict[str, JsonObject]:
     """The input schemas of the tools that the steps of a workflow call, by which texts become numbers."""
+    from codecall.cli.commands.definitions import server_tools
     from codecall.cli.gateway import select_servers, servers_of
 
     own = {tool.name: tool.parameters for tool in read.tools}
@@ -291,10 +140,10 @@ async def _schemas(
     if not of_servers:
         return own
     needed = servers_of(of_servers, options.servers)
-    tools, failures = await _server_tools(select_servers(options, sorted(needed or ())), output)
-    for failure in failures:
+    known = await server_tools(select_servers(options, sorted(needed or ())), output)
+    for failure in known.failures:
         output.warn(f"{failure}; the values of its arguments are shown as texts")
-    return {**{name: tool.input_schema for name, tool in tools.items()}, **own}
+    return {**{name: tool.input_schema for name, tool in known.tools.items()}, **own}
 
 
 def _show_order(workflow: Workflow, arguments: JsonObject, schemas: Mapping[str, JsonObject], output: Output) -> int:
@@ -343,12 +192,13 @@ def _show_order(workflow: Workflow, arguments: JsonObject, schemas: Mapping[str,
 
 async def _show_manifest(tool: ScriptDefinition, read: ReadDefinitions, options: GatewayOptions, output: Output) -> int:
     """Show what a script is known to call."""
+    from codecall.cli.commands.definitions import checking_enclave, server_tools
     from codecall.composite.checks import KnownTool
     from codecall.composite.scripts.checking import script_verdict
 
-    known = await _server_tools(options, output)
-    tools = known.tools | {each.name: KnownTool(each.parameters) for each in read.tools}
-    async with _enclave([tool]) as enclave:
+    known = await server_tools(options, output)
+    tools = {**known.tools, **{each.name: KnownTool(each.parameters) for each in read.tools}}
+    async with checking_enclave([tool]) as enclave:
         verdict = await script_verdict(tool, enclave, None if known.failures else tools)
     output.document({"name": tool.name, **verdict})
     return exits.OK if verdict["valid"] else exits.FAILED

@@ -91,18 +91,20 @@ def count_tokens(servers: Sequence[ServerInventory], meta_tools: Sequence[Any], 
     def cost(amount: int, count: int) -> JsonObject:
         return {"tools": count, "tokens": amount, "share": round(amount / context_tokens, 4)}
 
+    # The tokens are of all that clients may list.
+    counts = {server.name: len(server.tools) + len(server.asked) for server in servers}
     total = sum(server.tokens for server in servers)
     meta_cost = estimate_tokens(estimate_characters(meta_tools))
     document: JsonObject = {"estimate": ESTIMATE, "contextTokens": context_tokens}
     document["servers"] = [
         {
             "name": server.name,
-            **cost(server.tokens, len(server.tools)),
+            **cost(server.tokens, counts[server.name]),
             **({"error": server.failure.as_dict()} if server.failure is not None else {}),
         }
         for server in servers
     ]
-    document["listingAll"] = cost(total, sum(len(server.tools) for server in servers))
+    document["listingAll"] = cost(total, sum(counts.values()))
     document["codecall"] = cost(meta_cost, len(meta_tools))
     document["saved"] = {
         "tokens": total - meta_cost,

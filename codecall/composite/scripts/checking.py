@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, cast
 
-from codecall.composite.checks import KnownTool
+from codecall.composite.checks import KnownTool, WhyMissing
 from codecall.composite.definition import Finding, JsonObject, ScriptDefinition
 from codecall.composite.fields import Findings
+from codecall.errors import ToolNotFoundError
 from codecall.sandbox.enclave import Enclave
 
 _NAMES: Final = "DisallowedGlobal"
@@ -57,8 +58,9 @@ async def check_script(
     tools: Mapping[str, KnownTool] | None = None,
     *,
     guesses: bool = False,
+    why_missing: WhyMissing | None = None,
 ) -> list[Finding]:
-    """Add what is wrong with a script to `findings`, and return it; see `script_verdict`.
+    """Add what is wrong with a script to `findings`, and return it; see `script_verdict` and `WhyMissing`.
 
     Raises:
         CodeCallError: it could not be checked.
@@ -66,5 +68,8 @@ async def check_script(
     verdict, before = await script_verdict(tool, enclave, tools, guesses=guesses), len(findings.found)
     for problem in cast("list[JsonObject]", verdict["findings"]):
         location = cast("Mapping[str, int]", problem.get("location") or {})
-        findings.add("", str(problem["message"]), line=location.get("line"))
+        # A member of a namespace has a dot in its name, where the tool has an underscore.
+        name = str(problem.get("toolName", "")).replace(".", "_")
+        why = why_missing(name) if why_missing is not None and problem["code"] == ToolNotFoundError.code else None
+        findings.add("", why or str(problem["message"]), line=location.get("line"), by_server=why is not None)
     return findings.found[before:]

@@ -155,6 +155,11 @@ class ServerProvider(Provider):
         """These tools, and those whose calls a person is asked for."""
         return self._refresher.visible.tools_with_approvals
 
+    @property
+    def asked_tools(self) -> tuple[Tool, ...]:
+        """The tools whose calls a person is asked for."""
+        return tuple(self._refresher.visible.approval_tool_by_name.values())
+
     def load(self) -> None:
         """Use what is kept on disk. Reads the file: not on the event loop."""
         self._refresher.load()

@@ -183,14 +183,15 @@ async def composite_checks(
     paths = configuration.options.composite_tools.paths
     if not paths:
         return
-    from codecall.cli.commands.composite import find_all, listed_tools
+    from codecall.cli.commands.definitions import find_all, listed_tools
     from codecall.cli.gateway import ServerInventory
     from codecall.composite.reading import read_definitions
     from codecall.errors import CodeCallError
 
     name, known = "composite tools", None
     if gateway is not None:
-        known = listed_tools([ServerInventory.of(each, gateway, failures.get(each)) for each in gateway.providers])
+        servers = [ServerInventory.of(each, gateway, failures.get(each)) for each in gateway.providers]
+        known = listed_tools(servers, configuration.options)
     try:
         read = read_definitions(paths)
         refused, contradicted = await find_all(read, known)
@@ -203,7 +204,10 @@ async def composite_checks(
     for finding in (*read.findings, *refused):
         yield Check(SERVERS, finding.tool or name, "fail", f"is not served: {finding}", "Mend its definition.")
     for finding in contradicted:
-        yield Check(SERVERS, finding.tool or name, "fail", str(finding), "Mend its definition.")
+        advice = "Mend its definition."
+        if finding.by_server:
+            advice = "Have its server offer the tool, or mend the definition."
+        yield Check(SERVERS, finding.tool or name, "fail", str(finding), advice)
 
 
 def cache_check(folder: Path | None) -> Check:
@@ -251,12 +255,13 @@ def _server_check(
     tools = count_of(len(provider.tools), "tool")
     tools += f", {asked} asked for" if asked else ""
     tools += f" and {hidden} hidden" if hidden else ""
-    advice = "codecall tools --all says why they are hidden." if codes and not provider.tools else ""
+    usable = bool(provider.tools_with_approvals)
+    advice = "codecall tools --all says why they are hidden." if codes and not usable else ""
     detail = f"{reported}{tools}, started and listed in {elapsed_s:.1f} s ({server})"
     if provider.foreign:
         names = f"{display_name(provider.foreign[0])}{' and others' if len(provider.foreign) > 1 else ''}"
         advice = f"{names}: reads as a tool of another server; scripts call it by its full name only."
-    return Check(SERVERS, name, "ok" if provider.tools and not provider.foreign else "warn", detail, advice)
+    return Check(SERVERS, name, "ok" if usable and not provider.foreign else "warn", detail, advice)
 
 
 def client_checks() -> Iterator[Check]:
