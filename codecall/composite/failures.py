@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -64,16 +65,23 @@ _FOR_AUTHORS: Final = tuple({*DEFAULT_HINTS.values(), *starlark.DEFAULT_HINTS.va
 """Hints that say nothing but what the author of any script does."""
 
 
+_QUOTED: Final = re.compile(r"`.*[`…]", re.DOTALL)
+"""What quotes a script, which may have backticks itself: nobody knows which of them end a quotation. One that is cut
+ends in a mark."""
+
+
 def caller_hint(error: CodeCallError) -> str:
-    """The hint of a script's failure for the caller of the tool that it is; what only its operator can do is said to be
-    for them."""
+    """The hint of a script's failure for the caller of the tool that it is, without what it quotes of the script; what
+    only its operator can do is said to be for them."""
     code = error.code if error.source != "tool" or error.code in DEFAULT_HINTS else "TOOL_EXECUTION_ERROR"
     hint = error.hint or ""
-    told = CALLER_HINTS.get(code)
-    if isinstance(error, WorkflowError) or told is None:
-        return hint.replace("Send the script again", "Call the tool again")
     author = next(filter(hint.startswith, _FOR_AUTHORS), "")
     rest = hint.removeprefix(author).strip()
+    if error.quotes_script:
+        rest = _QUOTED.sub("`…`", rest)
+    told = CALLER_HINTS.get(code)
+    if isinstance(error, WorkflowError) or told is None:
+        return " ".join(filter(None, (author, rest))).replace("Send the script again", "Call the tool again")
     return cut(" ".join(filter(None, (told, "" if author or not rest else "For its operator:", rest))), MAX_HINT)
 
 

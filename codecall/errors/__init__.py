@@ -117,6 +117,8 @@ class CodeCallError(Exception):
     """The script's line at `location`, shortened."""
     shown_path: str = ""
     """A path that `hint` names to somebody who may know it; it is not cleaned away."""
+    quotes_script: bool = False
+    """Whether `hint` quotes the script, between backticks: not every caller of a composite tool may read it."""
 
     def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
         super().__init__(message)

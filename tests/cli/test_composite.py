@@ -376,7 +376,10 @@ def test_a_tool_that_is_asked_for_is_there(shop: CommandLine, expose: str):
     assert {check["name"] for check in checks}.isdisjoint(("step", "script", "any"))
     manifest = shop("composite", "run", "script", "--dry-run")
     assert manifest.code == 0, manifest.out
-    assert shop("composite", "run", "step", "--allow", "shop_wipe").code == 0
+    for name in ("step", "script"):
+        refused = shop("composite", "run", name)
+        assert "hint: Run it at a terminal, where you are asked, or say --allow shop_wipe; which calls" in refused.err
+        assert shop("composite", "run", name, "--allow", "shop_wipe").code == 0
     shop.write("workflows/step.yaml", STEP.format(name="step", tool="shop_wipe").replace("{}", "{of: [1]}"))
     (found,) = shop("composite", "check", "--json").json["findings"]
     assert "'shop_wipe' refuses it" in found["message"]

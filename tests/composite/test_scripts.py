@@ -13,7 +13,10 @@ from fastmcp.exceptions import ToolError
 
 from codecall import CodeCallPlugin, CompositeTools
 from codecall.composite.definition import ScriptDefinition
+from codecall.composite.failures import CALLER_HINTS, caller_hint
 from codecall.composite.reading import read_definitions
+from codecall.errors import CodeCallError, ScriptError
+from codecall.errors.hints import DEFAULT_HINTS, add_default_hint
 
 HEADER = """\
 name: stock
@@ -170,6 +173,8 @@ async def test_a_result_that_is_not_of_its_output_is_an_error(tmp_path: Path, bo
     assert result.is_error
     assert (result.structured_content or {})["code"] == "WORKFLOW_ERROR"
     assert "not what `output` of the tool says" in (result.structured_content or {})["message"]
+    hint = "The script or its `output` has to change; the operator can do that."
+    assert (result.structured_content or {})["hint"] == hint
 
 
 async def test_an_output_that_is_no_object(tmp_path: Path):
@@ -232,6 +237,43 @@ async def test_the_hint_of_a_failure_is_for_its_caller(tmp_path: Path, file: str
         words in told.partition(" For its operator:")[0] for words in ("try {", "Mend", "getTool", "codecall:")
     )
     assert not any(words in outer for words in ("Mend", "Do less", "Return less"))
+
+
+@pytest.mark.parametrize("code", DEFAULT_HINTS)
+def test_a_hint_of_any_code_is_whole_that_quotes_no_script(code: str):
+    error = CodeCallError("m", code=code)
+    add_default_hint(error)
+    if code not in CALLER_HINTS:
+        assert caller_hint(error) == (error.hint or "").replace("Send the script again", "Call the tool again")
+    error.hint = "Run `codecall doctor`, or `codecall tools`."
+    assert caller_hint(error).endswith(error.hint)
+
+
+@pytest.mark.parametrize(
+    "hint", ["Write `secret` or `secret`", "Write `sec`ret`", "Write `ok`, not `" + "secret " * 200]
+)
+def test_a_quotation_that_is_cut_or_has_backticks_is_left_out_as_well(hint: str):
+    error = ScriptError("m", hint=hint)
+    error.quotes_script = True
+    add_default_hint(error, "1 tool call had completed and is not undone: a.")
+    told = caller_hint(error)
+    assert told.endswith("For its operator: Write `…` 1 tool call had completed and is not undone: a.")
+
+
+@pytest.mark.parametrize(
+    ("body", "hint"),
+    [
+        ("const rows = { a: 1 }; return rows.lst.map((x) => x);", "For its operator: `…` where it may be missing."),
+        ("return [`a`, `b`].nope(`c`);", "For its operator: `…` is no function: check its spelling, and what it "),
+        ("return await units({ itm: 'a' });", "if they were. For its operator: No call was made. The input is wrong "),
+        ("await units({}); return await units({ itm: 'a' });", "named here. So are other calls: line 7 (`…`)."),
+    ],
+)
+async def test_what_a_hint_quotes_of_the_script_is_left_out(tmp_path: Path, body: str, hint: str):
+    file = write(tmp_path, "t.js", body, header="name: t\ndescription: T\n")
+    async with served(file) as client:
+        failed = await client.call_tool("t", {}, raise_on_error=False)
+    assert hint in (failed.structured_content or {})["hint"]
 
 
 @pytest.mark.parametrize(

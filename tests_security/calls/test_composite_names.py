@@ -48,6 +48,8 @@ SCRIPTS = {
     "looked_up.js": "const tool = getTool('treasury_' + 'ledger'); return tool.description;",
     "warned.js": f"try {{ await callTool({SECRET}, {{}}) }} catch {{ }} return 1;",
     "resource.js": "return await readResource('treasury_' + 'ledger://x');",
+    "planned.js": f"await callTool('open_tool', {{nope: 1}}); return await callTool('{HIDDEN}', {{}});",
+    "quoted.js": f"return [`open_tool`, `{HIDDEN}`].nope();",
     "prompt.js": "return await getPrompt('treasury_' + 'ledger', {});",
     "starlark.star": f"call_tool('{HIDDEN}')",
     "starlark_function.star": f"{HIDDEN}()",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Final, cast
+from typing import cast
 
 from fastmcp.exceptions import ValidationError
 from fastmcp.server.dependencies import get_context
@@ -29,9 +28,6 @@ from codecall.meta_tools.runs import StartedRun, run_observed, start_script
 from codecall.meta_tools.starlark.script import ScriptBroker
 from codecall.meta_tools.starlark.terms import script_preset, terms_for
 from codecall.options import StarlarkOptions
-
-_CODE: Final = re.compile(r"`[^`]*`")
-"""What a hint quotes of a script."""
 
 
 class ScriptFileTool(CompositeTool):
@@ -133,7 +129,7 @@ class ScriptFileTool(CompositeTool):
             # It was checked before it was served: it names what this caller cannot see.
             error = unavailable_error(self.name)
         place = {} if error.location is None else {"location": error.location._asdict()}
-        told: JsonObject = {"hint": _CODE.sub("`…`", caller_hint(error)), **place}
+        told: JsonObject = {"hint": caller_hint(error), **place}
         return replace(result, status=error.status, error=error), told
 
 

@@ -162,6 +162,8 @@ def error_from_failure(
             error = _call_error(failure, tool_errors)
         case _:
             error = LimitExceeded(message, code=failure.code, hint=hint)
+    # A worker's advice is about the text of the script.
+    error.quotes_script = hint is not None and error.hint is hint
     if location is not None:
         error.location, error.excerpt = location, excerpt_at(location, lines)
     return error

@@ -127,7 +127,7 @@ class Preflight:
             first.excerpt = excerpt_at(first.location, self.lines)
         more = ""
         if others:
-            names = [f"line {error.location.line} ('{error.tool_name}')" for error in others if error.location]
+            names = [f"line {error.location.line} (`{error.tool_name}`)" for error in others if error.location]
             more = f" So are other calls: {join_names(names, MAX_OTHERS)}."
         if isinstance(first, InvalidInputError):
             advice = "The input is wrong whenever the call is made: correct the fields named here."
@@ -135,6 +135,7 @@ class Preflight:
             add_default_hint(first)
             advice = first.hint or ""
         first.hint = f"No call was made. {advice}{more}"
+        first.quotes_script = bool(more)
         return first
 
     async def foresee(self, plan: wire.Plan | None) -> list[PlannedCall]:

@@ -176,7 +176,7 @@ async def test_all_wrong_calls_are_named(shop: Shop, client: Client[Any]) -> Non
     script = "\n".join(f"await callTool('users_get', {{ id: [{n}] }});" for n in range(6))
     error = (await run(client, script))["error"]
     assert error["location"]["line"] == 1
-    assert "line 2 ('users_get'), line 3 ('users_get'), line 4 ('users_get') and 2 more" in error["hint"]
+    assert "line 2 (`users_get`), line 3 (`users_get`), line 4 (`users_get`) and 2 more" in error["hint"]
     assert shop.performed == []
 
 
