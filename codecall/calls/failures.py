@@ -65,6 +65,7 @@ from codecall.ratelimit.refusal import RateLimitRefusedError
 from codecall.redaction.clean import clean_text, clean_value, secrets_not_in, well_formed
 from codecall.schema.validation import (
     Problem,
+    advise_on_nulls,
     describe_parameters,
     invalid_input_message,
     parameter_names,
@@ -115,12 +116,12 @@ class FailureTranslator:
 
     sanitization: SanitizationOptions
     """What is removed from error messages."""
-    given: object = None
-    """What the caller has written, as JSON data: the call's name and its input."""
+    given: tuple[str, Mapping[str, object] | None] = ("", None)
+    """What the caller has written: the call's name and its input."""
 
     def for_call(self, name: str, arguments: Mapping[str, object] | None = None) -> FailureTranslator:
         """The translator for a call: no secret is removed that its name or input has."""
-        return replace(self, given=[name, arguments])
+        return replace(self, given=(name, arguments))
 
     def from_exception(
         self, failure: Exception, entry: CatalogEntry, arguments: Mapping[str, object] | None = None
@@ -152,7 +153,8 @@ class FailureTranslator:
         if own_error is None:
             if (told := problems_from_text(text, arguments, entry.input_schema)) is not None:
                 return self.from_preflight(told, entry)
-            if problems := shallow_problems(arguments, entry.input_schema):
+            if shallow := shallow_problems(arguments, entry.input_schema):
+                problems = advise_on_nulls(shallow, arguments, entry.input_schema)
                 suffix = f" The tool said: {without_links(text)}" if text else ""
                 message = f"{invalid_input_message(entry.name, problems, entry.input_schema)}{suffix}"
                 return self._error(entry, message, InvalidInputError, details=problems)
@@ -211,9 +213,10 @@ class FailureTranslator:
 
     def from_preflight(self, problems: Sequence[Problem], entry: CatalogEntry) -> ToolCallError:
         """The error of a call whose arguments do not fit: `problems` says why, before or after the call."""
+        problems = advise_on_nulls(problems, self.given[1], entry.input_schema)
         message = invalid_input_message(entry.name, problems, entry.input_schema)
         hint = _PROMPT_HINT if call_kind(entry) == "prompt" else None
-        return self._error(entry, message, InvalidInputError, details=list(problems), hint=hint)
+        return self._error(entry, message, InvalidInputError, details=problems, hint=hint)
 
     def from_mcp_error(self, failure: MCPError, entry: CatalogEntry) -> ToolCallError:
         """The error for an MCP error: a time limit, a capability the client lacks, an unreachable upstream server."""

@@ -44,7 +44,7 @@ from codecall.meta_tools.runs import StartedRun, max_value_bytes, run_observed
 from codecall.redaction.clean import ThreadedCleaner, secrets_not_in
 from codecall.resume.refusal import ResumeError
 from codecall.sandbox.clock import RunClock
-from codecall.schema.validation import invalid_input_message
+from codecall.schema.validation import advise_on_nulls, invalid_input_message
 
 RESUME_PARAMETER: Final = "resumeFrom"
 """The argument that every composite tool has where runs are kept."""
@@ -135,6 +135,7 @@ class CompositeTool(Tool):
             raise ValidationError(f"{self.name}: {RESUME_PARAMETER}: this server keeps nothing of runs that failed")
         params = with_defaults(values, definition.parameters)
         if problems := await find_problems(params, definition.parameters):
+            problems = advise_on_nulls(problems, params, definition.parameters)
             raise ValidationError(invalid_input_message(self.name, problems, definition.parameters))
         perform = partial(self.perform, runtime, params, resume_from)
         try:

@@ -32,7 +32,7 @@ from codecall.redaction.clean import ThreadedCleaner, secrets_not_in
 from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.schema.comparison import find_violations, violation_problems
 from codecall.schema.partial import PreflightError
-from codecall.schema.validation import invalid_input_message
+from codecall.schema.validation import advise_on_nulls, invalid_input_message
 from codecall.wording import nearest
 
 ToolHandler = Callable[[str, dict[str, Any]], Any]
@@ -126,7 +126,7 @@ class CallbackBroker:
         schema = cast("dict[str, object]", schema)
         if not (violations := find_violations(arguments, schema)):
             return None
-        problems = violation_problems(violations, schema)
+        problems = advise_on_nulls(violation_problems(violations, schema), arguments, schema)
         message = invalid_input_message(name, problems, schema)
         paths = tuple(violation.path for violation in violations)
         return PreflightError(InvalidInputError.code, message, problems=tuple(problems), paths=paths)

@@ -79,6 +79,32 @@ def invalid_input_message(name: str, problems: Sequence[Problem], schema: JsonOb
     return f"Invalid input for '{name}': {listed}{'' if listed.endswith('?') else '.'} {describe_parameters(schema)}"
 
 
+def advise_on_nulls(problems: Sequence[Problem], arguments: object, schema: JsonObject) -> list[Problem]:
+    """The problems, with the advice to leave out fields that are null, may not be, and are not required."""
+    return [
+        {**each, "message": f"{each['message']}; leave it out rather than give null"}
+        if _is_needless_null(each["field"].split("."), arguments, schema)
+        else each
+        for each in problems
+    ]
+
+
+def _is_needless_null(path: Sequence[str], arguments: object, schema: JsonObject) -> bool:
+    value, place, is_optional = arguments, schema, False
+    for part in path:
+        place = resolve(place, schema)
+        members, items, properties = _object(value), _array(value), property_schemas(place)
+        if part in members and part in properties:
+            is_optional = part not in _array(place.get("required"))
+            value, place = members[part], _object(properties[part])
+        elif part.isdigit() and len(part) < 9 and int(part) < len(items):
+            value, is_optional, place = items[int(part)], False, _object(place.get("items"))
+        else:
+            return False
+    types = _types(resolve(place, schema), schema)
+    return value is None and is_optional and bool(types) and "null" not in types
+
+
 def describe_parameters(schema: JsonObject) -> str:
     """The parameters of a tool in one line: `*` for required, types or the choices of enumerations in brackets."""
     properties = _object(schema.get("properties"))
@@ -266,6 +292,10 @@ def _has_type(value: object, kind: object) -> bool:
     if kind == "integer" and isinstance(value, float):
         return value.is_integer()
     return isinstance(value, _PYTHON_TYPES[kind])
+
+
+def _array(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _object(value: object) -> JsonObject:

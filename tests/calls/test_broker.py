@@ -309,6 +309,37 @@ async def test_invalid_input_names_each_field_and_the_parameters(mcp: FastMCP[An
     assert "closed" not in json.dumps(error.details)
 
 
+class Range(BaseModel):
+    size: int = 1
+    least: int | None = None
+
+
+NULL = "; leave it out rather than give null"
+
+
+@pytest.mark.parametrize("remote", [False, True])
+async def test_null_for_what_may_be_left_out_is_said_to_be_left_out(
+    mcp: FastMCP[Any], caller: Any, remote: bool
+) -> None:
+    served = FastMCP[Any]("remote") if remote else mcp
+
+    @served.tool
+    def deals(stage: str, limit: int = 10, where: Range | None = None, ranges: list[Range] = []) -> str:  # noqa: B006
+        return "ok"
+
+    if remote:
+        mcp.mount(create_proxy(served), "p")
+    name = "p_deals" if remote else "deals"
+    error = await caller.call(name, {"stage": None, "limit": None, "where": None, "ranges": [{"size": None}, None]})
+    assert isinstance(error, InvalidInputError)
+    advised = {item["field"]: item["message"].endswith(NULL) for item in error.details}
+    assert {"stage": False, "limit": True}.items() <= advised.items()
+    assert advised.get("ranges.0.size", True)
+    assert f"{NULL} (expected integer)" in error.message
+    wrong = await caller.call(name, {"stage": "open", "limit": "x"})
+    assert NULL not in wrong.message
+
+
 async def test_invalid_input_of_a_proxied_tool_is_known_by_its_schema(mcp: FastMCP[Any], caller: Any) -> None:
     remote = FastMCP[Any]("remote")
 

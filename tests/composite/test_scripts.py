@@ -98,6 +98,7 @@ async def test_a_script_is_a_typed_tool(tmp_path: Path, name: str, style: str, b
         listed = {tool.name: tool for tool in await client.list_tools()}["stock"]
         result = await client.call_tool("stock", {"items": ["tea", "mugs"]})
         refused = await client.call_tool("stock", {"items": "tea"}, raise_on_error=False)
+        needless = await client.call_tool("stock", {"items": [], "unit": None}, raise_on_error=False)
         script = "return await callTool('stock', { items: ['a'] });"
         ran = await client.call_tool("codecall:execute", {"script": script})
         found = await client.call_tool("codecall:search", {"query": "stock units of items"})
@@ -109,6 +110,7 @@ async def test_a_script_is_a_typed_tool(tmp_path: Path, name: str, style: str, b
     assert result.structured_content == {"total": 7}
     assert (result.meta or {})["codecall"]["logs"] == ["pcs"]
     assert "'tea' is not of type 'array'" in str(refused.content)
+    assert "None is not of type 'string'; leave it out rather than give null" in str(needless.content)
     assert (ran.structured_content or {})["result"] == {"total": 1}
     assert "stock" in [tool["name"] for tool in (found.structured_content or {})["tools"]]
 

@@ -129,6 +129,14 @@ async def test_a_computed_input_that_the_published_schema_refuses_does_not_reach
     assert log.read_text() == "978-1 5\n"
 
 
+async def test_null_for_what_may_be_left_out_is_said_to_be_left_out(shop: tuple[Client[Any], Path]) -> None:
+    client, log = shop
+    error = (await answer(client, "codecall_invoke", tool="shop_get", input={"isbn": "978-1", "days": None}))["error"]
+    ((field, message),) = told(error)
+    assert (field, message.endswith("; leave it out rather than give null")) == ("days", True)
+    assert not log.exists()
+
+
 async def test_an_input_that_a_server_refuses_is_told_by_its_fields(shop: tuple[Client[Any], Path]) -> None:
     client, log = shop
     inputs = [

@@ -111,6 +111,22 @@ async def test_a_lookup_of_a_tool_that_is_not_there_names_the_one_that_was_meant
 
 
 @pytest.mark.parametrize(
+    ("script", "what"),
+    [
+        ("return getTool('users_gett').inputSchema", "'users_gett'"),
+        ("const name = 'users' + '_gett'; return getTool(name).inputSchema", "name"),
+        ("const { inputSchema } = getTool('users_gett'); return inputSchema", "'users_gett'"),
+        ("getTool('quite_another'); return getTool('users_gett').inputSchema", "'users_gett'"),
+    ],
+)
+async def test_what_is_read_from_a_tool_that_is_not_there_names_the_one_that_was_meant(
+    shop: Any, script: str, what: str
+) -> None:
+    hint = (await run(shop, script))["error"]["hint"]
+    assert hint.startswith(f'`getTool({what})` is undefined: no tool is called so. Did you mean "users_get"? ')
+
+
+@pytest.mark.parametrize(
     "script",
     [
         "return getTool('users_gett') ?? getTool('users_get').name",

@@ -176,13 +176,16 @@ async def test_an_expression_at_the_end_gives_null_and_a_warning_that_the_model_
     async with connected() as client:
         lost = await run(client, "x = 1\nusers_list_all(limit=2)")
         taken = await run(client, "return users_list_all(limit=2)")
-        printed = await run(client, "print(users_list_all(limit=2))")
+        printed = await run(client, "x = users_list_all(limit=2)\nprint(x)")
+        meant = await run(client, "if False:\n    return None\nprint('done')")
         unwritable = await run(client, "return float('nan')")
     warning = "The script gave no value: write `return` before the expression in line 2, its last."
     assert texts(lost) == ["null", f"warnings:\n{warning}"]
     assert lost.structured_content == {"result": None, "warnings": [warning]}
     assert texts(taken) == ["[0,1]"]
-    assert texts(printed) == ["null", "logs:\n[0, 1]"]
+    warned = "warnings:\nThe script gave no value: write `return` in place of `print` in line 2, its last."
+    assert texts(printed) == ["null", "logs:\n[0, 1]", warned]
+    assert texts(meant) == ["null", "logs:\ndone"]
     assert texts(unwritable)[1].startswith("warnings:\nnull stands in the result for ")
 
 

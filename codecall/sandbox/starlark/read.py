@@ -131,18 +131,22 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
 
 
 def _lost_value(statements: Sequence[ast.Statement], lines: LineTable) -> str | None:
-    """What to write for an expression or an assignment at the end; what only prints has no value."""
+    """What to write for an expression or an assignment at the end."""
     last = statements[-1] if statements else None
-    if isinstance(last, ast.AssignmentStatement) and isinstance(last.lhs, ast.Identifier):
+    expression = last.expression if isinstance(last, ast.ExpressionStatement) else None
+    called = expression.fn if isinstance(expression, ast.CallExpression) else None
+    prints = isinstance(called, ast.Identifier) and called.name == "print"
+    assigned = last.lhs if isinstance(last, ast.AssignmentStatement) else None
+    if last is None or (isinstance(called, ast.Identifier) and called.name == "fail"):
+        return None
+    line = lines.position(last.start)[0]
+    if prints or isinstance(assigned, ast.Identifier):
         if any(isinstance(node, ast.ReturnStatement) and _is_none(node.value) for node, _ in walk(statements)):
-            return None  # it may have ended there
-        return f"`return {last.lhs.name:.{MAX_GUESSED}}` after line {lines.position(last.start)[0]}, its last"
-    if not isinstance(last, ast.ExpressionStatement):
-        return None
-    called = last.expression.fn if isinstance(last.expression, ast.CallExpression) else None
-    if isinstance(called, ast.Identifier) and called.name in ("print", "fail"):
-        return None
-    return f"`return` before the expression in line {lines.position(last.start)[0]}, its last"
+            return None  # it may have ended there, or is to have no value
+        if isinstance(assigned, ast.Identifier):
+            return f"`return {assigned.name:.{MAX_GUESSED}}` after line {line}, its last"
+        return f"`return` in place of `print` in line {line}, its last"
+    return None if expression is None else f"`return` before the expression in line {line}, its last"
 
 
 def _is_none(value: ast.Expression | None) -> bool:

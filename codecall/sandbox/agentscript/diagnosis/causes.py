@@ -7,6 +7,7 @@ status follows from one.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -149,7 +150,7 @@ def unknown_tool(context: FailureContext, match: MessageMatch) -> HintFields | N
     """A property is read from what `getTool` gives of a tool that does not exist."""
     for node in member_nodes(context, match["member"]):
         if (call := _get_tool_call(context, node.object)) is not None:
-            return {"what": context.text(call), **message_fields(context, match)}
+            return _no_tool(context, match, call)
     return None
 
 
@@ -157,8 +158,15 @@ def unknown_tool_destructured(context: FailureContext, match: MessageMatch) -> H
     """What `getTool` gives of a tool that does not exist is destructured."""
     for value, _, path in patterns(context):
         if not path and (call := _get_tool_call(context, value)) is not None:
-            return {"what": context.text(call), **message_fields(context, match)}
+            return _no_tool(context, match, call)
     return None
+
+
+def _no_tool(context: FailureContext, match: MessageMatch, call: Node) -> HintFields:
+    name = getattr(call.arguments[0], "value", None) if call.arguments else None
+    meant = context.meant_tool(name if isinstance(name, str) else None) if context.meant_tool is not None else None
+    advice = "" if meant is None else f" Did you mean {json.dumps(meant)}?"
+    return {"what": context.text(call), "meant": advice, **message_fields(context, match)}
 
 
 def _get_tool_call(context: FailureContext, value: Node) -> Node | None:

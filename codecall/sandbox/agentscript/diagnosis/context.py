@@ -88,6 +88,9 @@ class Observation:
 FindMisread: TypeAlias = Callable[[str, int], str | None]
 """Says what a script misread of its answers before it failed, by what it threw itself and where; None: nothing."""
 
+FindMeantTool: TypeAlias = Callable[[str | None], str | None]
+"""Gives the tool that is meant by a name that `getTool` has not found; None stands for the only such name."""
+
 
 @dataclass(frozen=True)
 class FailureContext:
@@ -100,6 +103,7 @@ class FailureContext:
         offsets: Where each of them was made, by number.
         brought: `codecallContext`.
         misread: Finds what the script misread before it failed.
+        meant_tool: Finds the tool that was meant by a name that `getTool` has not found.
     """
 
     dataflow: DataFlow | None
@@ -108,6 +112,7 @@ class FailureContext:
     offsets: Mapping[int, int]
     brought: Mapping[str, object] = field(default_factory=dict[str, object])
     misread: FindMisread | None = None
+    meant_tool: FindMeantTool | None = None
 
     def observations(self, node: Node, further: ValuePath = ()) -> Iterator[Observation]:
         """What an expression was, or is some steps further; see `AnswerTrace.observations`."""

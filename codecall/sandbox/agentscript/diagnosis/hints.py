@@ -182,14 +182,14 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
     _rule(
         "description of no tool, destructured",
         _CONVERTS,
-        "`{what}` is undefined: no tool is called so. `Object.keys(tools)` gives the names of those there are.",
+        "`{what}` is undefined: no tool is called so.{meant} `Object.keys(tools)` gives the names of those there are.",
         "const { inputSchema } = getTool('nothing at all'); return inputSchema",
         causes.unknown_tool_destructured,
     ),
     _rule(
         "description of no tool",
         _READS,
-        "`{what}` is {nothing}: no tool is called so. `Object.keys(tools)` gives the names of those there are.",
+        "`{what}` is {nothing}: no tool is called so.{meant} `Object.keys(tools)` gives the names of those there are.",
         "return getTool('nothing at all').inputSchema",
         causes.unknown_tool,
     ),

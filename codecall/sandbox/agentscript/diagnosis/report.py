@@ -10,7 +10,7 @@ import msgspec
 from codecall.sandbox.agentscript.checked import Position
 from codecall.sandbox.agentscript.diagnosis import causes, inputs, loops
 from codecall.sandbox.agentscript.diagnosis.calls import CallEntry, CallHistory
-from codecall.sandbox.agentscript.diagnosis.context import FailureContext, FindMisread
+from codecall.sandbox.agentscript.diagnosis.context import FailureContext, FindMeantTool, FindMisread
 from codecall.sandbox.agentscript.diagnosis.flow.dataflow import DataFlow, with_dataflow
 from codecall.sandbox.agentscript.diagnosis.hints import NO_TEXT_FORM, NOT_AN_ERROR_HINT, hint_for
 from codecall.sandbox.agentscript.foreign_words import message_hint
@@ -103,6 +103,7 @@ class FailureReport:
         room_ms: Milliseconds of its own time that it has left.
         brought: `codecallContext` as JSON text; None where the request brought none.
         misread: Finds what the script misread before it failed.
+        meant_tool: Finds the tool that was meant by a name that `getTool` has not found.
     """
 
     def __init__(
@@ -114,8 +115,10 @@ class FailureReport:
         brought: str | None = None,
         *,
         misread: FindMisread | None = None,
+        meant_tool: FindMeantTool | None = None,
     ) -> None:
         self._misread = misread
+        self._meant_tool = meant_tool
         self._brought = brought
         self._program = program
         self._limits = limits
@@ -188,7 +191,9 @@ class FailureReport:
             if (offset := self._offset(self._position(entry.stack))) is not None
         }
         brought = msgspec.json.decode(self._brought or "{}", type=dict[str, object])
-        return FailureContext(dataflow, self._offset(position), self._calls, offsets, brought, self._misread)
+        return FailureContext(
+            dataflow, self._offset(position), self._calls, offsets, brought, self._misread, self._meant_tool
+        )
 
     def _endless_loop(self, position: Position | None) -> str | None:
         """The hint for a limit that is reached in a loop without a condition, or whose `break` tests what no answer

@@ -7,8 +7,7 @@ what runs is decided here, job by job.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Final, Literal, Protocol, TypeAlias, cast
@@ -30,13 +29,13 @@ from codecall.sandbox.agentscript.diagnosis.nothing import (
 from codecall.sandbox.agentscript.diagnosis.reads.declared import declares
 from codecall.sandbox.agentscript.diagnosis.report import Ending, FailureReport, ScriptProgress, ThrownError
 from codecall.sandbox.agentscript.diagnosis.request import warn_of_context
+from codecall.sandbox.agentscript.diagnosis.unknown_tools import MAX_UNKNOWN_TOOLS, meant_tool, unknown_tool_warnings
 from codecall.sandbox.agentscript.engine.bytecode import defer_collection, load
 from codecall.sandbox.agentscript.engine.console import Console
 from codecall.sandbox.agentscript.engine.heap import HeapGauge, release_memory
 from codecall.sandbox.agentscript.engine.prelude import LOCALE, NEEDS_LOCALE, REFERENCES, runtime_text
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
-from codecall.sandbox.agentscript.ruleset import closest_name
-from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic, NamespaceInfo
+from codecall.sandbox.agentscript.validator.names import AskHost, AskTopic
 from codecall.sandbox.wire import Answer, Call, Failure, Limits, calls_that_fit, has_large_integer, utf8_length
 
 _NoPosition: TypeAlias = tuple[None, None]
@@ -56,12 +55,6 @@ JOBS_PER_CHECK: Final = 256
 
 MAX_POSITIONS: Final = 64
 """Stacks whose position in the script is remembered."""
-
-MAX_UNKNOWN_TOOLS: Final = 3
-"""Tools that `getTool` did not find, of which a warning says what may have been meant."""
-
-MAX_COMPARED: Final = 60
-"""Most characters of such a name."""
 
 _HOST_FUNCTIONS: Final = (
     *("$post", "$ask", "$log", "$stop", "$checkpoint", "$finish", "$fail", "$exhausted", "$ran"),
@@ -230,7 +223,8 @@ class Realm:
     def _failure_report(self) -> FailureReport:
         program, calls, room_ms = self._program, self._calls, self._room_ms
         misread = partial(misread_before_failure, program, calls, room_ms, declares=self._declares)
-        return FailureReport(program, self.limits, calls, room_ms, self._context, misread=misread)
+        meant = partial(meant_tool, self._unknown_tools, self.ask)
+        return FailureReport(program, self.limits, calls, room_ms, self._context, misread=misread, meant_tool=meant)
 
     def _call_warnings(self) -> CallWarnings:
         return CallWarnings(self._program, self._calls, self._room_ms)
@@ -284,16 +278,6 @@ class Realm:
             self._unknown_tools[tool] = None
         return answer
 
-    def _unknown_tool_warnings(self, script: str) -> Iterator[str]:
-        """Warnings about tools that the script asked for and that there are not, where a similar name is meant."""
-        for name in self._unknown_tools:
-            found = self.ask(name, "space", "") if len(name) <= MAX_COMPARED else None
-            near = closest_name(name, _decode_json(found, type=NamespaceInfo).tools) if found is not None else None
-            # A script that names both takes the one or the other.
-            if near is not None and not any(f"{quote}{near}{quote}" in script for quote in ("'", '"', "`")):
-                asked, meant = json.dumps(name), json.dumps(near)
-                yield f"`getTool({asked})` is undefined: no tool is called so. Did you mean {meant}?"
-
     def _host_log(self, line: str) -> bool:
         return self.console.add(str(_decode_json(line)))
 
@@ -337,7 +321,8 @@ class Realm:
             warnings += [text for text in misread if f"{text.partition(' on line')[0]} on line" not in said]
         warnings += self._call_warnings().refused("\n".join((value, *warnings)))
         warnings += self._call_warnings().unread_errors(value)
-        warnings += self._unknown_tool_warnings(program.script)
+        if self._unknown_tools:
+            warnings += unknown_tool_warnings(self._unknown_tools, self.ask, program.script)
         if self._calls.may_mistake(program.script, value):
             warnings += mistaken_values(program, self._calls, value, self._room_ms)
         if CONTEXT in program.script:
