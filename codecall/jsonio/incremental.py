@@ -20,7 +20,7 @@ import math
 import re
 from bisect import bisect_right
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
-from typing import Final, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 
@@ -76,7 +76,6 @@ _ITEMS: Final = re.compile(
 _TRAILING: Final = re.compile(r"trailing characters \(byte (\d+)\)")
 
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 _WHOLE_CHARACTERS: Final = re.compile(
     rb"(?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])....|\\u[dD][89abAB]..\\u[dD][c-fC-F]..)*+", re.DOTALL
@@ -116,6 +115,7 @@ _CHARACTERS: Final = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
 _PLAIN: Final = re.compile(_nested(0), re.DOTALL)
 _BRACKET: Final = re.compile(rf"{_nested(0)}([\[\]{{}}])", re.DOTALL)
 _BLANKS: Final = re.compile(_BLANK)
+_BLANK_BYTES: Final = re.compile(rb"\s*+")
 
 
 def child_values(container: object) -> Iterable[object]:
@@ -132,7 +132,7 @@ async def read(data: bytes, depth: int) -> object:
         NotJsonError: the data is no JSON, or is nested deeper than `depth` objects and arrays.
     """
     try:
-        return await _value(data.strip(), depth)
+        return await _value(data, 0, len(data), depth)
     except _NOT_JSON:
         raise NotJsonError from None
 
@@ -149,14 +149,14 @@ async def length(data: bytes) -> int | None:
     try:
         if data[:1] == b"[":
             count = 0
-            async with contextlib.aclosing(_batches(data, _decode_items)) as batches:
+            async with contextlib.aclosing(_batches(data, 1, len(data) - 1, _decode_items)) as batches:
                 async for items in batches:
                     count += len(items)
                     if count > MAX_COUNTED:
                         return None
             return count
         if data[:1] == b'"':
-            return sum([len(text.encode("utf-16-le", "surrogatepass")) // 2 async for text in _texts(data)])
+            return sum([len(text.encode("utf-16-le", "surrogatepass")) // 2 async for text in _texts(data, 1, len(data) - 1)])
     except _NOT_JSON:
         raise NotJsonError from None
     return None
@@ -231,43 +231,67 @@ Work: TypeAlias = Generator[None, None, int]
 """A generator that yields where the event loop may run, and returns an offset."""
 
 
-async def _value(data: bytes, depth: int) -> object:
-    if len(data) <= PIECE:
-        return _small(data, depth)
-    if depth < 1 and data[:1] in (b"[", b"{"):
+class _Span(NamedTuple):
+    """Where a value is in the data, or blanks and a value: what it is within may be very long."""
+
+    start: int
+    end: int
+
+
+async def _value(data: bytes, start: int, end: int, depth: int) -> object:
+    """Returns the value between two offsets. Nothing is copied that is longer than a piece: values of many levels would
+    be in memory once for each."""
+    if end - start > PIECE:
+        start, end = _without_blanks(data, start, end)
+    if end - start <= PIECE:
+        return _small(data[start:end].strip(), depth)
+    await asyncio.sleep(0)  # what is within it is passed over as a whole
+    kind = data[start : start + 1]
+    if depth < 1 and kind in (b"[", b"{"):
         raise NotJsonError
-    if data[-1:] != _ENDS.get(data[:1], data[-1:]):
+    if data[end - 1 : end] != _ENDS.get(kind, data[end - 1 : end]):
         raise NotJsonError
-    if data[:1] == b'"':
-        return "".join([text async for text in _texts(data)])
-    if data[:1] == b"[":
+    if kind == b'"':
+        return "".join([text async for text in _texts(data, start + 1, end - 1)])
+    if kind == b"[":
         array: list[object] = []
-        async for items in _batches(data, lambda piece: _small(piece, depth)):
+        async for items in _batches(data, start + 1, end - 1, lambda piece: _small(piece, depth)):
             # What is larger than a piece is still to be decoded.
-            array += [await _large_item(item, depth) if type(item) is msgspec.Raw else item for item in items]
+            array += [await _value(data, *item, depth - 1) if type(item) is _Span else item for item in items]
         return array
-    if data[:1] == b"{":
-        return await _object(data, depth)
-    return read_json(data)
+    if kind == b"{":
+        return await _object(data, start + 1, end - 1, depth)
+    return read_json(data[start:end])
 
 
-async def _large_item(item: msgspec.Raw, depth: int) -> object:
-    return await _value(bytes(item).strip(), depth - 1)
+def _without_blanks(data: bytes, start: int, end: int) -> _Span:
+    match = _BLANK_BYTES.match(data, start, end)
+    start = start if match is None else match.end()
+    while end > start:
+        before = max(start, end - PIECE)
+        if kept := data[before:end].rstrip():
+            return _Span(start, before + len(kept))
+        end = before
+    return _Span(start, start)
 
 
-async def _object(data: bytes, depth: int) -> dict[str, object]:
+async def _object(data: bytes, start: int, end: int, depth: int) -> dict[str, object]:
+    """Returns the object whose members are between two offsets."""
     members: dict[str, object] = {}
-    at, end = 1, len(data) - 1
+    at = start
     while at <= end:
         cut = _cut(data, at, end, members=True)
-        piece = b"{%b}" % data[at:cut]
-        if at > 1 and not piece[1:-1].strip():
-            raise NotJsonError
-        if len(piece) <= PIECE:
-            members |= cast("dict[str, object]", _small(piece, depth))
-        else:
-            for key, value in _decode_members(piece).items():
-                members[key] = await _value(bytes(value), depth - 1)
+        if cut - at <= PIECE:
+            inside = data[at:cut]
+            if at > start and not inside.strip():
+                raise NotJsonError
+            members |= cast("dict[str, object]", _small(b"{%b}" % inside, depth))
+        else:  # one member
+            colon = _end(data, at, cut)
+            key = read_json(data[at:colon])
+            if not isinstance(key, str) or data[colon : colon + 1] != b":":
+                raise NotJsonError
+            members[key] = await _value(data, colon + 1, cut, depth - 1)
         at = cut + 1
         await asyncio.sleep(0)
     return members
@@ -289,9 +313,9 @@ def _check_depth(data: object, depth: int) -> None:
         level = [item for container in level for item in child_values(container) if type(item) in (dict, list)]
 
 
-async def _texts(data: bytes) -> AsyncIterator[str]:
-    """Yields the text whose JSON is `data`, in parts."""
-    at, end = 1, len(data) - 1
+async def _texts(data: bytes, start: int, end: int) -> AsyncIterator[str]:
+    """Yields the text whose characters, as JSON, are between two offsets, in parts."""
+    at = start
     while end - at > PIECE:
         match = _WHOLE_CHARACTERS.match(data, at, at + PIECE)
         cut = at if match is None else match.end()
@@ -309,12 +333,14 @@ def _text(characters: bytes) -> str:
     return cast("str", read_json(b'"%b"' % characters))
 
 
-async def _batches(data: bytes, read_items: Callable[[bytes], object]) -> AsyncGenerator[Sequence[object]]:
-    """Yields the items of the array whose JSON is `data` in batches, as `read_items` decodes an array of them.
+async def _batches(
+    data: bytes, start: int, end: int, read_items: Callable[[bytes], object]
+) -> AsyncGenerator[Sequence[object]]:
+    """Yields the items of the array that is between two offsets in batches, as `read_items` decodes an array of them.
 
-    An item of more than `PIECE` bytes is a batch of its own, as `Raw`, unless a guessed cut already isolated it.
+    An item of more than `PIECE` bytes is a batch of its own, as `_Span`.
     """
-    at, end = 1, len(data) - 1
+    at = start
     guessing = True
     while end - at > PIECE:
         for cut in _cuts(data, at, at + PIECE) if guessing else ():
@@ -329,14 +355,14 @@ async def _batches(data: bytes, read_items: Callable[[bytes], object]) -> AsyncG
         else:
             guessing = False
             cut = _cut(data, at, end)
-            items = data[at:cut]
             # An item that is larger than a piece is decoded later.
-            yield [msgspec.Raw(items)] if cut - at > PIECE else cast("list[object]", read_items(b"[%b]" % items))
+            large = cut - at > PIECE
+            yield [_Span(at, cut)] if large else cast("list[object]", read_items(b"[%b]" % data[at:cut]))
             at = cut + 1
         await asyncio.sleep(0)
     if at <= end:
         rest = cast("list[object]", read_items(b"[%b]" % data[at:end]))
-        if not rest and at > 1:
+        if not rest and at > start:
             raise NotJsonError
         yield rest
 

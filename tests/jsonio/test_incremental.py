@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from codecall.jsonio import incremental
 from codecall.jsonio.decode import NotJsonError
-from tests.loop_turns import count_loop_turns
+from tests.loop_turns import assert_turns_below, count_loop_turns
 
 TEXTS = st.text(max_size=12) | st.sampled_from(
     ['},{"a":1', '","', "],[", "\\", '"', "é", "😀", "\x00\n", '{"a":', "\\u00e9"]
@@ -121,11 +122,28 @@ async def test_nothing_is_decoded_in_one_go_that_has_many_parts(what: str, monke
 
         return decoded
 
-    for name in ("_decode_items", "_decode_members", "read_json"):
+    for name in ("_decode_items", "read_json"):
         monkeypatch.setattr(incremental, name, noting(getattr(incremental, name)))
     assert await incremental.read(data, 50) == json.loads(data)
     await incremental.length(data)
     assert longest <= incremental.PIECE + 2
+
+
+@pytest.mark.parametrize("brackets", [(b"[", b"]"), (b'{"a": ', b" }")])
+async def test_what_is_nested_deeply_is_passed_over_level_by_level(brackets: tuple[bytes, bytes]) -> None:
+    opening, closing = brackets
+    data = opening * 60 + b"[" + b"123456789," * 100_000 + b"0]" + closing * 60
+
+    async def read() -> None:
+        await incremental.read(data, 100)
+
+    await assert_turns_below(3, read)
+    tracemalloc.start()
+    try:
+        await read()
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(data)
+    finally:
+        tracemalloc.stop()
 
 
 async def test_items_are_counted_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
