@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Hashable
-from typing import Any, Final, cast
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, cast
 
 import yaml
 
@@ -31,6 +32,8 @@ _SCALARS: Final = (
 )
 """The plain scalars that are no texts: their tags, patterns, and first characters. Merges are not of the core schema,
 and many people write them all the same; infinity and NaN are, and JSON has neither."""
+
+_SCALAR_TAGS: Final = {f"{_TAG}{tag}" for tag in ("null", "bool", "int", "float")}
 
 _RESOLVERS: Final = {
     first: [
@@ -95,6 +98,144 @@ class FastCoreLoader(_CoreSchema, FAST_LOADER):
 def _text(node: yaml.ScalarNode) -> yaml.ScalarNode:
     """A scalar as a text; the node itself may be a value elsewhere."""
     return yaml.ScalarNode(f"{_TAG}str", node.value, node.start_mark)
+
+
+def read_quickly(text: str, *, as_text: Sequence[str] = ()) -> object:
+    """What one document of YAML holds, as `FastCoreLoader` reads it.
+
+    It is made right from the events: PyYAML makes a tree of nodes first, which take many times the memory and the time,
+    and hold the interpreter for seconds each time that garbage is collected.
+
+    Args:
+        text: of the document.
+        as_text: names of members, each within the one before, of which the last is a text as it is written.
+
+    Raises:
+        YAMLError, ValueError: it is no YAML, or more than JSON can have.
+    """
+    return _EventReader(text, as_text).read()
+
+
+class _Scalar(NamedTuple):
+    text: str
+    tag: str
+
+
+@dataclass
+class _Open:
+    """A collection that has not ended."""
+
+    items: Any
+    """A list or a dictionary."""
+    is_mapping: bool
+    anchor: str | None
+    key: _Scalar | None = None
+    """In a dictionary, of the value that comes next."""
+    merged: list[dict[str, Any]] = field(default_factory=list)
+
+
+class _EventReader:
+    """Makes the data of a document from its events."""
+
+    def __init__(self, text: str, as_text: Sequence[str]) -> None:
+        self._loader = cast("Any", FastCoreLoader)(text)
+        self._as_text = list(as_text)
+        self._anchors: dict[str, Any] = {}
+        """Scalars as `_Scalar`, collections as they are."""
+        self._anchor_names: set[str] = set()
+        """Those too of collections that have not ended."""
+        self._open: list[_Open] = []
+        self._root: object = None
+
+    def read(self) -> object:
+        documents = 0
+        while not isinstance(event := self._loader.get_event(), yaml.StreamEndEvent):
+            if isinstance(event, yaml.ScalarEvent):
+                self._add_scalar(event)
+            elif isinstance(event, yaml.CollectionStartEvent):
+                is_list = isinstance(event, yaml.SequenceStartEvent)
+                if event.tag not in (None, "!", f"{_TAG}seq" if is_list else f"{_TAG}map"):
+                    raise _refusal("a list or a mapping has another tag", event)
+                self._open.append(_Open([] if is_list else {}, not is_list, self._new_anchor(event)))
+            elif isinstance(event, yaml.CollectionEndEvent):
+                self._end_collection(event)
+            elif isinstance(event, yaml.AliasEvent):
+                if event.anchor not in self._anchors:
+                    raise _refusal("found undefined alias", event)
+                self._add(self._anchors[event.anchor], event)
+            elif isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise _refusal("expected a single document", event)
+        return self._root
+
+    def _new_anchor(self, event: Any) -> str | None:
+        anchor: str | None = event.anchor
+        if anchor is not None:
+            if anchor in self._anchor_names:
+                raise _refusal("found duplicate anchor", event)
+            self._anchor_names.add(anchor)
+        return anchor
+
+    def _add_scalar(self, event: Any) -> None:
+        tag = event.tag
+        if tag is None or tag == "!":
+            tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
+        scalar = _Scalar(event.value, tag)
+        if (anchor := self._new_anchor(event)) is not None:
+            self._anchors[anchor] = scalar
+        self._add(scalar, event)
+
+    def _end_collection(self, event: Any) -> None:
+        ended = self._open.pop()
+        merged: dict[str, Any] = {}
+        for each in ended.merged:
+            merged = {**merged, **{key: value for key, value in each.items() if key not in merged}}
+        items = {**merged, **ended.items} if merged else ended.items
+        if ended.anchor is not None:
+            self._anchors[ended.anchor] = items
+        self._add(items, event)
+
+    def _add(self, found: Any, event: Any) -> None:
+        """Add a scalar or a collection to the one that it stands in."""
+        around = self._open[-1] if self._open else None
+        if around is not None and around.is_mapping and around.key is None:
+            if not isinstance(found, _Scalar):
+                raise _refusal("found unhashable key", event)
+            around.key = found
+            return
+        value = self._value(found, event) if isinstance(found, _Scalar) else found
+        if around is None:
+            self._root = value
+        elif around.key is None:
+            around.items.append(value)
+        else:
+            if around.key.tag == f"{_TAG}merge":
+                each = cast("list[Any]", value if isinstance(value, list) else [value])
+                if not all(isinstance(mapping, dict) for mapping in each):
+                    raise _refusal("expected a mapping or a list of mappings for merging", event)
+                around.merged += each
+            else:
+                around.items[around.key.text] = value
+            around.key = None
+
+    def _value(self, scalar: _Scalar, event: Any) -> object:
+        text, tag = scalar
+        if tag == f"{_TAG}str" or (tag != f"{_TAG}null" and self._is_as_text()):
+            return text
+        if tag not in _SCALAR_TAGS:
+            raise _refusal("a value has a tag that JSON has no type for", event)
+        node = yaml.ScalarNode(tag, text)
+        return _CoreSchema.yaml_constructors[tag](self._loader, node)
+
+    def _is_as_text(self) -> bool:
+        if not self._open or len(self._open) != len(self._as_text):
+            return False
+        return [around.key and around.key.text for around in self._open] == self._as_text
+
+
+def _refusal(problem: str, event: Any) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(problem=problem, problem_mark=event.start_mark)
 
 
 class CoreDumper(yaml.SafeDumper):

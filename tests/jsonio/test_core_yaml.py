@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import yaml
 
-from codecall.jsonio.core_yaml import MAX_DIGITS, CoreDumper, CoreLoader, FastCoreLoader
+from codecall.jsonio.core_yaml import MAX_DIGITS, CoreDumper, CoreLoader, FastCoreLoader, read_quickly
 
 LONG = "1" * (MAX_DIGITS + 1)
+
+LOADS: list[Callable[[str], object]] = [
+    partial(yaml.load, Loader=CoreLoader),
+    partial(yaml.load, Loader=FastCoreLoader),
+    read_quickly,
+]
 
 
 @pytest.mark.parametrize(
@@ -26,20 +36,50 @@ LONG = "1" * (MAX_DIGITS + 1)
         ("{on: 1, 200: 2, ~: 3, 1.0: 4, '5': 5}", {"on": 1, "200": 2, "~": 3, "1.0": 4, "5": 5}),
         ("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\n", {"a": {"x": 1, "y": 2}, "b": {"x": 1, "y": 3}}),
         ("a: &a 5\n*a : *a\n", {"a": 5, "5": 5}),
+        ("- &a {x: 1}\n- {<<: *a, '<<': 2}\n- {<<: [*a, {y: 2}]}\n", [{"x": 1}, {"x": 1, "<<": 2}, {"x": 1, "y": 2}]),
+        ("- !!str 5\n- !!int '5'\n- !!seq [a]\n- !!map {a: b}\n", ["5", 5, ["a"], {"a": "b"}]),
+        ("", None),
     ],
 )
 def test_data_is_that_of_the_core_schema(text: str, value: object):
-    for loader in (CoreLoader, FastCoreLoader):
-        assert repr(yaml.load(text, Loader=loader)) == repr(value)
+    for load in LOADS:
+        assert repr(load(text)) == repr(value)
 
 
 @pytest.mark.parametrize(
-    "text", ["!!timestamp 2020-01-01", "!!binary aGk=", "!!set {a}", "!!map [1]", "!!map a", "!!python/name:os ''"]
+    "text",
+    [
+        *("!!timestamp 2020-01-01", "!!binary aGk=", "!!set {a}", "!!map [1]", "!!map a", "!!python/name:os ''"),
+        *("[<<]", "{<<: 1}", "{<<: [1]}", "{[a]: 1}", "{a: !!x 1}", "*a", "&a [&a b]", "a\n---\nb", "a: b: c", "["),
+    ],
 )
 def test_what_json_does_not_have_is_refused(text: str):
-    for loader in (CoreLoader, FastCoreLoader):
+    for load in LOADS:
         with pytest.raises(yaml.YAMLError):
-            yaml.load(text, Loader=loader)
+            load(text)
+
+
+def test_a_member_may_be_a_text_as_it_is_written():
+    said = "info: {version: 1.0, title: 1.0, more: {version: 1.0}}\nversion: 1.0"
+    more = {"version": 1.0}
+    read = read_quickly(said, as_text=("info", "version"))
+    assert read == {"info": {"version": "1.0", "title": 1.0, "more": more}, "version": 1.0}
+    assert read_quickly("info: {version: ~}", as_text=("info", "version")) == {"info": {"version": None}}
+
+
+def test_what_holds_itself_is_refused():
+    with pytest.raises(yaml.YAMLError):
+        read_quickly("&a [*a]")
+
+
+def test_data_is_made_without_what_is_many_times_as_much():
+    text = "- 1\n" * 100_000
+    tracemalloc.start()
+    try:
+        assert read_quickly(text) == [1] * 100_000
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(text)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("text", ["no", "0o17", "1e3", "1:30", "0777", "~", "", "<<", "1.", "2020-01-01", "TRUE"])
