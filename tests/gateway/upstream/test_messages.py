@@ -13,7 +13,7 @@ from mcp import MCPError
 from mcp_types import JSONRPCError, JSONRPCResponse
 
 from codecall.errors import ServerUnavailableError
-from codecall.gateway.upstream import relay
+from codecall.gateway.upstream import messages, relay
 from codecall.gateway.upstream import session as sessions
 from codecall.gateway.upstream import stdio as pipes
 from codecall.gateway.upstream.messages import (
@@ -22,8 +22,10 @@ from codecall.gateway.upstream.messages import (
     Throttle,
     TooLargeError,
     count_levels,
+    count_values,
     find_excess,
     is_within_value_limit,
+    outside_strings,
     parse_message,
 )
 from codecall.gateway.upstream.server import Backend
@@ -74,6 +76,14 @@ def test_what_stands_in_texts_counts_as_one_value() -> None:
     table = json.dumps({"text": 'a,"b\\",[{:\n' * 100_000})
     assert is_within_value_limit(table.encode())
     assert not is_within_value_limit(b"[" + b'"",' * MAX_MESSAGE_VALUES + b"0]")
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 7, 1_000])
+def test_strings_are_left_out_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    monkeypatch.setattr(messages, "_PIECE", piece)
+    data = rb'{"a,\\":[12,"\"[[,",""],"":"{:"}'
+    assert outside_strings(data) == b'{"":[12,"",""],"":""}'
+    assert (count_values(data), is_within_value_limit(data, 7), is_within_value_limit(data, 6)) == (7, True, False)
 
 
 def nested(depth: int, levels: int, start: str = "[", end: str = "]") -> str:
