@@ -32,7 +32,6 @@ LONG: dict[str, str] = {
     "codecall.resume.replay": "the memory of one run: what it answers, what it writes, and what it refuses to repeat",
     "codecall.calls.blocks": "the blocks of one run: kept, looked up, and put into inputs for tools and for persons",
     "codecall.gateway.upstream.relay": "all that a server sends besides answers, and whom it may reach",
-    "codecall.gateway.upstream.rest.openapi": "the document, the server made of it, and what that refuses",
     "codecall.gateway.gateway": "the whole wiring of the gateway, from its options to the server that clients see",
     "codecall.calls.access": "every rule with its error, and the lookups of names by which scripts reach tools",
     "codecall.client.client": "the client, and the upstream that adapts a client its user brings",

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -62,6 +62,50 @@ _CHANGES: Final[dict[type, str]] = {
 
 Item = TypeVar("Item", bound=BaseModel)
 _Page = tuple[Sequence[Item], str | None]
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much a listing is, or a part of one."""
+
+    items: int = 0
+    bytes: int = 0
+    values: int = 0
+    levels: int = 0
+
+    def __add__(self, more: Size) -> Size:
+        return Size(
+            self.items + more.items, self.bytes + more.bytes, self.values + more.values, self.levels + more.levels
+        )
+
+    def is_within(self, limit: Size) -> bool:
+        """Whether it is no more than that in any way."""
+        return (
+            self.items <= limit.items
+            and self.bytes <= limit.bytes
+            and self.values <= limit.values
+            and self.levels <= limit.levels
+        )
+
+    def excess(self) -> str | None:
+        """How much of what one server may list, if this is more: `2,000,000 values`."""
+        if self.items > MAX_ITEMS:
+            return f"{MAX_ITEMS} tools, resources and prompts"
+        if self.bytes > MAX_BYTES:
+            return f"{MAX_BYTES // 2**20} MiB"
+        if self.values > MAX_VALUES:
+            return f"{MAX_VALUES:,} values"
+        return f"{MAX_LEVELS:,} levels of nesting, added up" if self.levels > MAX_LEVELS else None
+
+
+def measure(items: Sequence[bytes]) -> Size:
+    """How much these items are, as JSON."""
+    encoded = b"".join(items)
+    return Size(len(items), len(encoded), count_values(encoded), count_levels(encoded, MAX_LEVELS))
+
+
+def _measure_models(items: Sequence[BaseModel]) -> Size:
+    return measure([item.model_dump_json(by_alias=True, exclude_unset=True).encode() for item in items])
 
 
 @dataclass(frozen=True)
@@ -236,8 +280,7 @@ class _BoundedReader:
 
     def __init__(self, server: str) -> None:
         self._server = server
-        self._items = 0
-        self._counted = _Size()
+        self._counted = Size()
 
     async def read_all(
         self, page_at: Callable[[mcp_types.PaginatedRequestParams], Awaitable[_Page[Item]]]
@@ -258,28 +301,7 @@ class _BoundedReader:
         raise listing_too_large_error(self._server, f"{MAX_PAGES} pages")
 
     async def _count(self, items: Sequence[BaseModel]) -> None:
-        self._items += len(items)
-        if self._items > MAX_ITEMS:
-            raise listing_too_large_error(self._server, f"{MAX_ITEMS} tools, resources and prompts")
         large = len(items) > _IN_THREAD_ITEMS
-        page = await anyio.to_thread.run_sync(_size, items) if large else _size(items)
-        size = self._counted = _Size(*map(sum, zip(self._counted, page, strict=True)))
-        if size.bytes > MAX_BYTES:
-            raise listing_too_large_error(self._server, f"{MAX_BYTES // 2**20} MiB")
-        if size.values > MAX_VALUES:
-            raise listing_too_large_error(self._server, f"{MAX_VALUES:,} values")
-        if size.levels > MAX_LEVELS:
-            raise listing_too_large_error(self._server, f"{MAX_LEVELS:,} levels of nesting, added up")
-
-
-class _Size(NamedTuple):
-    """How much of a listing has been read."""
-
-    bytes: int = 0
-    values: int = 0
-    levels: int = 0
-
-
-def _size(items: Sequence[BaseModel]) -> _Size:
-    encoded = b"".join(item.model_dump_json(by_alias=True, exclude_unset=True).encode() for item in items)
-    return _Size(len(encoded), count_values(encoded), count_levels(encoded, MAX_LEVELS))
+        self._counted += await anyio.to_thread.run_sync(_measure_models, items) if large else _measure_models(items)
+        if (excess := self._counted.excess()) is not None:
+            raise listing_too_large_error(self._server, excess)

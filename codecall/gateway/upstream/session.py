@@ -7,6 +7,8 @@ Private names of the two libraries that the gateway uses, all of them in the fun
 
 - `ClientSession._x_mcp_header_maps`: parameters that go into HTTP headers. The SDK fills it when it lists tools
   itself; the gateway sets what that would have set.
+- `FastMCP._mcp_server`: the SDK's server, on which FastMCP registers its handlers. A REST API's lists its tools by one
+  of the gateway's.
 - `_srctx` of a request's context, which FastMCP calls an escape hatch: the SDK's own context, which knows the method.
 """
 
@@ -18,7 +20,7 @@ from types import TracebackType
 from typing import Any, Final, Self, cast
 
 import mcp_types
-from fastmcp import Context
+from fastmcp import Context, FastMCP
 from mcp import ClientSession
 from mcp.shared.dispatcher import coerce_request_id
 from mcp.shared.jsonrpc_dispatcher import cancelled_request_id_from_params
@@ -288,6 +290,11 @@ def _excess_asked(result: Mapping[str, Any]) -> str | None:
 def set_header_parameters(session: ClientSession, tool: str, headers: Mapping[Any, str]) -> None:
     """Have `session` send these parameters of a tool as HTTP headers too."""
     session._x_mcp_header_maps[tool] = cast("Any", headers)  # pyright: ignore[reportPrivateUsage]
+
+
+def handle_requests(server: FastMCP[Any], method: str, params_type: type[Any], handler: Callable[..., Any]) -> None:
+    """Have `handler` answer the requests of a method that come to `server`."""
+    server._mcp_server.add_request_handler(method, params_type, handler)  # pyright: ignore[reportPrivateUsage]
 
 
 def request_method(context: Context | None) -> str | None:

@@ -6,17 +6,13 @@ annotations that access rules read: GET and HEAD change nothing, DELETE destroys
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Set
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 from urllib.parse import urljoin, urlsplit
 
-import httpx2
-import yaml
 from fastmcp import FastMCP
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
 from fastmcp.client.transports.memory import FastMCPTransport
@@ -25,18 +21,22 @@ from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from mcp import ClientSession
 from mcp_types import CallToolRequestParams, ToolAnnotations
 
-from codecall.concurrency import StoppableThreads
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import OpenApiServer
 from codecall.gateway.upstream.addresses import is_allowed_target
 from codecall.gateway.upstream.rest.client import CALL_HEADERS, create_client
 from codecall.gateway.upstream.rest.components import drop_unreached
+from codecall.gateway.upstream.rest.documents import (
+    DOCUMENT_THREADS,
+    HTTP_URL,
+    origin,
+    read_document,
+    too_much_error,
+)
+from codecall.gateway.upstream.rest.pages import in_pages, list_in_pages
 from codecall.gateway.upstream.rest.schemas import PublishedSchemas, trim_schemas
 from codecall.gateway.upstream.rest.validity import InvalidDocumentError, as_models
-from codecall.gateway.upstream.rest.work import MAX_DEPTH, TooMuchWorkError
-from codecall.jsonio.core_yaml import FAST_LOADER, FastCoreLoader
-from codecall.jsonio.decode import read_json
-from codecall.jsonio.documents import is_harmless_yaml
+from codecall.gateway.upstream.rest.work import TooMuchWorkError
 
 if TYPE_CHECKING:
     from fastmcp.tools import Tool
@@ -44,23 +44,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("codecall")
 
-MAX_BYTES: Final = 16 * 1024 * 1024
-"""Largest document."""
-
-MAX_BRACKETS: Final = 1_000_000
-"""Lists and objects of a document, used or not: GitHub's has 91,000. To decode so many holds the interpreter for half a
-second; 16 MiB of empty lists, which are 5,600,000, for three."""
-
 MAX_URL: Final = 2_048
 """Characters of the URL at which a document says that the API is."""
 
-_THREADS: Final = StoppableThreads("documents", 2)
-"""A document may take all of the time that its server has to start, and be fetched anew at each call: the other servers
-keep one of these threads, and all of those in which the event loop looks up addresses."""
-
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _REPEATABLE: Final = _SAFE | {"PUT", "DELETE"}
-_URL: Final = re.compile(r"https?://", re.IGNORECASE)
 _VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
 _TRANSPORT_HEADERS: Final = frozenset(
     {
@@ -136,10 +124,9 @@ async def build_openapi_server(name: str, options: OpenApiServer) -> FastMCP[Any
     Raises:
         OptionsError: the document cannot be fetched, is no OpenAPI document, or does not say where the API is.
     """
-    text, url = await _fetch_document(name, options)
-    document = await _THREADS.run(name, lambda: _parse(name, text))
-    base_url = options.base_url or await _THREADS.run(name, lambda: _base_url(name, document, url))
-    if options.headers and options.base_url is None and (url is None or _origin(base_url) != _origin(url)):
+    document, url = await read_document(name, options)
+    base_url = options.base_url or await DOCUMENT_THREADS.run(name, lambda: _base_url(name, document, url))
+    if options.headers and options.base_url is None and (url is None or origin(base_url) != origin(url)):
         # A document is data: its author must not decide who gets the headers.
         raise OptionsError(
             f"servers.{name}.base_url: headers are configured, and only the document says where the API is"
@@ -153,123 +140,7 @@ async def build_openapi_server(name: str, options: OpenApiServer) -> FastMCP[Any
             " public address",
             hint="Set base_url to the API's URL, if that is meant.",
         )
-    return await _THREADS.run(name, lambda: _build_server(name, document, base_url, options, stranger or None))
-
-
-async def _fetch_document(name: str, options: OpenApiServer) -> tuple[bytes, str | None]:
-    """The text of the document, and the URL it was fetched from; None: it is a file."""
-    if not _URL.match(options.openapi):
-        try:
-            return await _THREADS.run(name, lambda: _read_file(options.openapi)), None
-        except OSError as failure:
-            raise OptionsError(
-                f"servers.{name}.openapi: the file {_full_path(options.openapi)} cannot be read"
-                f" ({failure.strerror or type(failure).__name__})",
-                hint="A path in a configuration file is looked for in the folder of that file.",
-            ) from None
-    try:
-        return await _download(name, options), options.openapi
-    except OptionsError:
-        raise
-    except Exception as failure:  # not only those of httpx2: what is below it is not always translated
-        raise _fetch_error(name, type(failure).__name__) from None
-
-
-async def _download(name: str, options: OpenApiServer) -> bytes:
-    """The document at a URL."""
-    timeout = httpx2.Timeout(options.start_timeout_s)
-    async with (
-        # Headers are for the API, and for its document only if that is where the API is: else they might be
-        # shown to somebody else.
-        httpx2.AsyncClient(timeout=timeout, follow_redirects=False, headers=_document_headers(options)) as client,
-        asyncio.timeout(options.start_timeout_s),
-        client.stream("GET", options.openapi) as response,
-    ):
-        if response.status_code != 200:
-            raise _fetch_error(name, f"the server answered {response.status_code}")
-        text = bytearray()
-        async for part in response.aiter_bytes():
-            text += part
-            if len(text) > MAX_BYTES:
-                raise _fetch_error(name, f"it is larger than {MAX_BYTES} bytes")
-        return bytes(text)
-
-
-def _document_headers(options: OpenApiServer) -> Mapping[str, str]:
-    api = options.base_url or options.openapi
-    return options.headers if _origin(api) == _origin(options.openapi) else {}
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None] | None:
-    """Scheme, host and port; None: it is no URL."""
-    try:
-        parts = urlsplit(url)
-        return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    except ValueError:
-        return None
-
-
-def _fetch_error(name: str, reason: str) -> OptionsError:
-    return OptionsError(
-        f"servers.{name}.openapi: the document could not be fetched: {reason}",
-        hint="Open its URL in a browser, or save it and give the path of the file.",
-    )
-
-
-def _full_path(path: str) -> Path:
-    return Path(path).expanduser().absolute()
-
-
-def _read_file(path: str) -> bytes:
-    with _full_path(path).open("rb") as file:
-        text = file.read(MAX_BYTES + 1)
-    if len(text) > MAX_BYTES:
-        raise OSError(0, f"it is larger than {MAX_BYTES} bytes")
-    return text
-
-
-def _parse(name: str, text: bytes) -> dict[str, Any]:
-    """Parse a document, JSON or YAML."""
-    if text.count(b"[") + text.count(b"{") > MAX_BRACKETS:
-        raise _too_much_error(name, f"it has more than {MAX_BRACKETS:,} lists and objects")
-    value: object = None
-    try:
-        value = read_json(text)
-    except (ValueError, RecursionError):
-        try:
-            decoded = text.decode("utf-8-sig")
-            if is_harmless_yaml(decoded, depth=MAX_DEPTH, loader=FAST_LOADER):
-                value = _read_yaml(decoded)
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
-            value = None
-    if not isinstance(value, dict) or not isinstance(cast("dict[str, object]", value).get("paths"), dict):
-        raise OptionsError(
-            f"servers.{name}.openapi: this is no OpenAPI document",
-            hint="It must be JSON or YAML, with `openapi` and `paths` at its top.",
-        )
-    document = cast("dict[str, Any]", value)
-    if "openapi" not in document and "swagger" in document:
-        raise OptionsError(
-            f"servers.{name}.openapi: this document is of Swagger, which came before OpenAPI 3",
-            hint="Convert it to OpenAPI 3, such as by `npx swagger2openapi FILE`, and give the path of that.",
-        )
-    return document
-
-
-def _read_yaml(text: str) -> object:
-    """What a YAML document holds; the version of its API is a text as it is written, as `1.0` is."""
-    loader = cast("Any", FastCoreLoader)(text)
-    if (document := loader.get_single_node()) is None:
-        return None
-    version = _yaml_member(_yaml_member(document, "info"), "version")
-    if isinstance(version, yaml.ScalarNode) and not version.tag.endswith(":null"):
-        version.tag = "tag:yaml.org,2002:str"
-    return cast("object", loader.construct_document(document))
-
-
-def _yaml_member(node: Any, name: str) -> Any:
-    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-    return next((value for key, value in pairs if key.value == name), None)
+    return await DOCUMENT_THREADS.run(name, lambda: _build_server(name, document, base_url, options, stranger or None))
 
 
 def _base_url(name: str, document: Mapping[str, Any], url: str | None) -> str:
@@ -280,7 +151,7 @@ def _base_url(name: str, document: Mapping[str, Any], url: str | None) -> str:
     base: object = _without_variables(name, server) or "/"
     try:
         base = urljoin(url, str(base)) if url is not None else base
-        is_url = urlsplit(str(base)).hostname is not None and _URL.match(str(base)) is not None
+        is_url = urlsplit(str(base)).hostname is not None and HTTP_URL.match(str(base)) is not None
     except ValueError:
         is_url = False
     if not is_url:
@@ -314,13 +185,6 @@ def _base_url_error(name: str, reason: str) -> OptionsError:
     return OptionsError(f"servers.{name}.base_url: {reason}", hint="Set base_url to the API's URL.")
 
 
-def _too_much_error(name: str, reason: str) -> OptionsError:
-    return OptionsError(
-        f"servers.{name}.openapi: the document is too much: {reason}",
-        hint="Save it without the paths that are not needed, and give the path of the file.",
-    )
-
-
 def _build_server(
     name: str, document: dict[str, Any], base_url: str, options: OpenApiServer, public_but: str | None
 ) -> FastMCP[Any]:
@@ -336,6 +200,7 @@ def _build_server(
 
     checks = _ParameterChecks({name.lower() for name in options.headers})
     published = PublishedSchemas()
+    tools: list[Tool] = []
 
     def annotate(route: HTTPRoute, component: object) -> None:
         if isinstance(component, OpenAPITool):
@@ -343,6 +208,9 @@ def _build_server(
             checks.add(route, component)
             component.parameters = published.parameters(component.parameters)
             component.output_schema = published.result(component.output_schema)
+            tools.append(component)
+            # Read for the schema of results, and not again: of many operations they are most of what there is.
+            route.responses, route.response_schemas = {}, {}
 
     try:
         trim_schemas(document)
@@ -354,8 +222,9 @@ def _build_server(
             route_maps=[RouteMap(mcp_type=MCPType.TOOL)],
             mcp_component_fn=annotate,
         )
+        pages = in_pages(tool.to_mcp_tool() for tool in tools)
     except TooMuchWorkError as failure:
-        raise _too_much_error(name, str(failure)) from None
+        raise too_much_error(name, str(failure)) from None
     except InvalidDocumentError as failure:
         raise OptionsError(
             f"servers.{name}.openapi: FastMCP cannot make tools of this document: {failure}",
@@ -380,6 +249,7 @@ def _build_server(
         dereference_schemas=False,
     )
     server.add_provider(provider)
+    list_in_pages(server, pages)
     return server
 
 
@@ -408,14 +278,14 @@ class _ParameterChecks(Middleware):
         """Check the calls of a tool from now on, have its schema say that there are no other parameters, and take from
         it what a caller may not set."""
         places = route.parameter_map.items()
-        self._in_path[tool.name] = [name for name, place in places if place["location"] == "path"]
-        self._cookies[tool.name] = [name for name, place in places if place["location"] == "cookie"]
-        not_for_callers = {
+        # In tuples of texts, which garbage collection does not look at.
+        self._in_path[tool.name] = tuple(name for name, place in places if place["location"] == "path")
+        self._cookies[tool.name] = tuple(name for name, place in places if place["location"] == "cookie")
+        not_for_callers = self._not_for_callers[tool.name] = tuple(
             name
             for name, place in places
             if _as_hyphens(_header(place["location"], place["openapi_name"])) in self._reserved
-        }
-        self._not_for_callers[tool.name] = not_for_callers
+        )
         headers = {name: _header(place["location"], place["openapi_name"]) for name, place in places}
         self._headers[tool.name] = {name: header for name, header in headers.items() if header}
         if not_for_callers:
@@ -427,7 +297,7 @@ class _ParameterChecks(Middleware):
             route.parameter_map = _OpenBody(route.parameter_map)
         else:
             tool.parameters = {**tool.parameters, "additionalProperties": False}
-            self._known[tool.name] = list(route.parameter_map)
+            self._known[tool.name] = tuple(route.parameter_map)
 
     async def on_call_tool(
         self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[CallToolRequestParams, Any]

@@ -6,10 +6,13 @@ once and counted for each use, and a document that makes too much work is refuse
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, cast
+
+from pydantic_core import to_json
+
+from codecall.gateway.upstream.messages import VALUE_MARKS
 
 MAX_WORK: Final = 10_000_000
 """Values of a document that are read, each as often as it is used.
@@ -24,6 +27,8 @@ _CHARS_PER_VALUE: Final = 100
 """Characters that are as much work as a value: texts are written out, and searched."""
 
 _BYTES_PER_DEFINITION: Final = 50
+
+_BYTES_PER_VALUE: Final = 8
 
 _CYCLE_WORK: Final = 100_000
 """Work of a schema that is made of itself: FastMCP goes round in it until it has visited so many schemas."""
@@ -258,8 +263,9 @@ def keep_reference(node: object) -> None:
 
 
 def json_size(value: object) -> int:
-    """Bytes of a value as JSON."""
-    return len(json.dumps(value, default=str))
+    """Bytes of a value as JSON, of which each value and name in it counts for some: those of `[1,1,…]` are many."""
+    encoded = to_json(value, fallback=str)
+    return max(len(encoded), _BYTES_PER_VALUE * sum(map(encoded.count, VALUE_MARKS)))
 
 
 def as_object(value: object) -> _Json:

@@ -22,7 +22,7 @@ from fastmcp.exceptions import ToolError
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, OpenApiServer
 from codecall.gateway.gateway import Gateway
-from codecall.gateway.upstream.rest import openapi, schemas
+from codecall.gateway.upstream.rest import documents, schemas
 from codecall.gateway.upstream.rest.openapi import build_openapi_server
 
 ANSWER = {"200": {"description": "ok", "content": {"application/json": {"schema": {"type": "object"}}}}}
@@ -305,7 +305,7 @@ async def test_schemas_of_results_are_published_while_they_are_few_bytes(
     cases = (("MAX_RESULT_SCHEMA", 100, 0), ("MAX_RESULT_SCHEMAS", 300, 1), ("MAX_BYTES", 9_999, 2))
     for name, value, published in cases:
         with monkeypatch.context() as patch:
-            patch.setattr(schemas if "SCHEMA" in name else openapi, name, value)
+            patch.setattr(schemas if "SCHEMA" in name else documents, name, value)
             server = await build_openapi_server("api", OpenApiServer(openapi=str(path)))
         assert sum("stars" in json.dumps(tool.output_schema) for tool in await server.list_tools()) == published
 
@@ -443,8 +443,8 @@ async def test_a_document_with_very_many_lists_is_refused_before_it_is_decoded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     path = tmp_path / "api.json"
-    monkeypatch.setattr(openapi, "MAX_BRACKETS", 1_000)
-    for more, message in (("[[]," * 600, "too much: it has more than 1,000 lists"), ("[[[", "no OpenAPI document")):
+    monkeypatch.setattr(documents, "MAX_VALUES", 1_000)
+    for more, message in (("[[]," * 600, "too much: it has more than 1,000 values"), ("[[[", "no OpenAPI document")):
         path.write_text(f'{{"paths": {{}}, "x-more": {more}')
         with pytest.raises(OptionsError, match=message):
             await build_openapi_server("a", OpenApiServer(openapi=str(path)))
@@ -468,7 +468,7 @@ async def test_a_document_that_cannot_be_had_is_said_without_secrets(
     with pytest.raises(OptionsError, match="answered 302"):
         await build_openapi_server("a", here)
     api.status, api.document = 200, b"x" * 2_000
-    monkeypatch.setattr(openapi, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(documents, "MAX_BYTES", 1_000)
     with pytest.raises(OptionsError, match="larger than 1000 bytes"):
         await build_openapi_server("a", here)
 
@@ -538,7 +538,7 @@ async def test_a_document_that_takes_too_long_is_stopped(tmp_path: Path, monkeyp
 
     options = OpenApiServer(openapi=str(path), base_url="https://a.test")
     with monkeypatch.context() as patch:
-        patch.setattr(openapi, "read_json", lambda _: Endless(json.loads(path.read_text())))
+        patch.setattr(documents, "read_in_thread", lambda *_: Endless(json.loads(path.read_text())))
         build = asyncio.create_task(build_openapi_server("a", options))
         await reads.wait()
         build.cancel()

@@ -76,6 +76,17 @@ async def test_the_schemas_of_all_operations_are_bounded_together(tmp_path: Any,
     assert sum(len(json.dumps([tool.input_schema, tool.output_schema])) for tool in tools) < 130_000
 
 
+async def test_values_of_schemas_are_bounded_however_few_bytes_they_are(tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(schemas, "MAX_INPUT_SCHEMAS", 20_000)
+    monkeypatch.setattr(schemas, "MAX_RESULT_SCHEMAS", 20_000)
+    said = document(20)
+    said["components"]["schemas"] = {"All": {"type": "object", "properties": {"x": {"enum": [1] * 500}}}}
+    tools = await listed(said, tmp_path)
+    assert sum(len(tool.input_schema["properties"]["x"].get("enum", ())) for tool in tools) * 8 <= 20_000
+    assert sum(str(tool.output_schema).count("1, ") for tool in tools) * 8 <= 20_000
+    assert sum("enum" in str(tool.input_schema) for tool in tools) >= 3
+
+
 def test_what_is_too_much_is_found_in_every_place_of_a_schema(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(schemas, "MAX_INPUT_SCHEMA", 5_000)
     monkeypatch.setattr(schemas, "MAX_RESULT_SCHEMA", 5_000)
