@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
+from codecall.gateway.upstream.bounds.http_client import add_trace
 from codecall.redaction.questions import HiddenTextError, visible
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
@@ -78,7 +79,7 @@ def guard_connection(request: httpx2.Request, known_hosts: Collection[str], refu
                 await stream.aclose()
                 raise PrivateAddressError(refusal)
 
-    request.extensions["trace"] = check
+    add_trace(request, check)
 
 
 def check_url(url: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final, Literal, NamedTuple, Unpack
+from typing import Final, Literal, NamedTuple, Unpack
 from urllib.parse import unquote, urlsplit
 
 import httpx2
@@ -20,15 +20,14 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, METHOD_NOT_FOUND, RequestId
 
 from codecall.gateway.upstream.addresses import PrivateAddressError
+from codecall.gateway.upstream.bounds.http_client import HeadError, create_http_client
 from codecall.gateway.upstream.errors import NO_ENDPOINT_ADVICE, UNREACHABLE_ADVICE, status_advice
 from codecall.gateway.upstream.messages import MAX_MESSAGE_BYTES
 from codecall.gateway.upstream.oauth import create_oauth
 from codecall.gateway.upstream.responses import (
-    UNCOMPRESSED,
     BoundedBody,
     EventStream,
     checked_body,
-    forget_cookies,
     media_type,
     take_charset,
 )
@@ -99,6 +98,7 @@ class HttpTransport(ClientTransport):
         self._connected: RelayingSession | None = None
         self._status = 0
         self._session_forgotten = False
+        self._refused_answer: str | None = None
         self.legacy_only = self._sse
 
     def __repr__(self) -> str:
@@ -132,7 +132,7 @@ class HttpTransport(ClientTransport):
 
     async def describe_end(self) -> str:
         """Say how the connection ended."""
-        return "closed the connection"
+        return self._refused_answer or "closed the connection"
 
     def describe_loss(self, failure: MCPError) -> str | None:
         """Say how the session has ended, if `failure` means that; None: it goes on."""
@@ -153,6 +153,8 @@ class HttpTransport(ClientTransport):
             reason = "could not be reached in time"
         elif isinstance(failure, httpx2.ConnectError):
             reason = str(failure) if isinstance(failure, PrivateAddressError) else "could not be reached"
+        elif isinstance(failure, HeadError):
+            reason = str(failure)
         elif isinstance(failure, httpx2.HTTPError | httpx2.InvalidURL | httpx2.StreamError):
             reason = f"could not be reached ({type(failure).__name__})"
         return None if reason is None else Refusal(reason, UNREACHABLE_ADVICE)
@@ -176,6 +178,9 @@ class HttpTransport(ClientTransport):
         headers = [f"headers.{name}" for name in self._headers]
         return ", ".join([*auth, *(["the name and password in `url`"] if self._basic is not None else []), *headers])
 
+    def _note_refusal(self, reason: str) -> None:
+        self._refused_answer = reason
+
     def _awaits(self, request_id: RequestId | None) -> bool:
         return self._connected is not None and self._connected.awaits(request_id)
 
@@ -198,7 +203,7 @@ class HttpTransport(ClientTransport):
         auth: httpx2.Auth | None = None,
     ) -> httpx2.AsyncClient:
         async def record_response(response: httpx2.Response) -> None:
-            self._status = response.status_code
+            self._status, self._refused_answer = response.status_code, None
             # That is how a server says that it does not know the session, whatever it writes into the answer.
             self._session_forgotten |= response.status_code == 404 and "mcp-session-id" in response.request.headers
 
@@ -215,13 +220,14 @@ class HttpTransport(ClientTransport):
             else:
                 response.stream = BoundedBody(response, MAX_MESSAGE_BYTES, checked_body)
 
-        hooks: dict[str, list[Callable[..., Any]]] = {"response": [record_response]}
-        client = httpx2.AsyncClient(
-            headers={**UNCOMPRESSED, **(headers or {})}, timeout=timeout, auth=auth, event_hooks=hooks
+        return create_http_client(
+            headers=headers,
+            timeout=timeout,
+            auth=auth,
+            on_response=[record_response],
+            on_refusal=self._note_refusal,
+            keep_cookies=self._keep_cookies,
         )
-        if not self._keep_cookies:
-            forget_cookies(client)
-        return client
 
 
 def _split_credentials(url: str) -> tuple[str, httpx2.Auth | None]:

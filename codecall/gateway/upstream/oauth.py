@@ -18,7 +18,8 @@ from key_value.aio.stores.filetree import (
 )
 
 from codecall.gateway.upstream.addresses import PrivateAddressError, guard_connection, is_allowed_target
-from codecall.gateway.upstream.responses import UNCOMPRESSED, UnreadBody, forget_cookies
+from codecall.gateway.upstream.bounds.http_client import create_http_client
+from codecall.gateway.upstream.responses import UnreadBody
 
 
 class GuardedOAuth(OAuth):
@@ -53,11 +54,7 @@ class GuardedOAuth(OAuth):
         async def leave_unread(response: httpx2.Response) -> None:
             response.stream = UnreadBody(response)
 
-        client = httpx2.AsyncClient(
-            headers=UNCOMPRESSED, event_hooks={"request": [self._check], "response": [leave_unread]}
-        )
-        forget_cookies(client)
-        return client
+        return create_http_client(on_request=[self._check], on_response=[leave_unread])
 
     async def _check(self, request: httpx2.Request) -> None:
         refusal = f"wants the sign-in at {request.url.host}, which is no public address"

@@ -1,0 +1,1 @@
+"""What bounds the answers of servers before the libraries read them: introductions, long results, heads of HTTP."""
