@@ -25,14 +25,17 @@ from contextlib import suppress
 from typing import Final, TypeAlias
 
 from mcp import MCPError
+from pydantic import ValidationError
 
 from codecall.errors import CodeCallError
 from codecall.gateway.tools.access import AccessRules
 from codecall.gateway.tools.components import CallGuard
 from codecall.gateway.tools.disk_cache import ListingCacheFile
 from codecall.gateway.tools.filter import ReservedNames, VisibleComponents, build_visible_components
+from codecall.gateway.upstream.bounds.long_results import UnreadableResultError
 from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing, is_other_version
+from codecall.gateway.upstream.messages import shorten
 from codecall.globs import display_name
 from codecall.wording import join_names
 
@@ -56,6 +59,9 @@ FRESH_S: Final = 3_600.0
 
 MAX_REPORTED: Final = 10
 """Most names of tools in one line of the log."""
+
+MAX_LOGGED_CHARS: Final = 2_000
+"""Characters in the log about lists that are not what MCP has."""
 
 MAX_PAUSE_S: Final = 60.0
 """Seconds at most between two listings."""
@@ -207,26 +213,27 @@ class ListingRefresher:
             try:
                 listing = await self._upstream.fetch_listing()
                 await self._adopt(listing)
-            except CodeCallError as failure:
-                self.error = failure
-                raise
-            except MCPError as failure:
-                # Its message is the server's own, and may be anything.
-                code = failure.error.code
-                self.error = CodeCallError(
-                    f"Server {self._upstream.name!r} answered with error {code} when it was asked"
-                )
-                raise self.error from None
             except Exception as failure:
-                # What it lists is not what MCP has, or nothing can be built of it.
-                logger.exception("Server %s: what it lists cannot be used", self._upstream.name)
-                self.error = CodeCallError(
-                    f"Server {self._upstream.name!r} lists what cannot be used; the log says more"
-                )
-                raise self.error from failure
-            self.error = None
-            self._is_checked = self._is_confirmed = True
-            return listing
+                self.error = failure if isinstance(failure, CodeCallError) else self._listing_error(failure)
+            else:
+                self.error = None
+                self._is_checked = self._is_confirmed = True
+                return listing
+            raise self.error  # outside of the block: it does not keep what it was raised from, which holds the listing
+
+    def _listing_error(self, failure: Exception) -> CodeCallError:
+        """The error for callers when the lists were read, and cannot be used; the log says more of some."""
+        name = self._upstream.name
+        if isinstance(failure, UnreadableResultError):
+            return CodeCallError(f"Server {name!r} lists what cannot be used: {failure.reason}")
+        if isinstance(failure, MCPError):  # its message is the server's own, and may be anything
+            return CodeCallError(f"Server {name!r} answered with error {failure.error.code} when it was asked")
+        if isinstance(failure, ValidationError):
+            text = shorten(str(failure), MAX_LOGGED_CHARS)
+            logger.error("Server %s: what it lists cannot be used, it is not what MCP has: %s", name, text)
+        else:
+            logger.exception("Server %s: what it lists cannot be used", name)
+        return CodeCallError(f"Server {name!r} lists what cannot be used; the log says more")
 
     async def _adopt(self, listing: Listing) -> None:
         old = self.visible

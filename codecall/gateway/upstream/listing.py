@@ -43,10 +43,12 @@ MAX_LEVELS: Final = 500_000
 """Levels of nesting in all of that, as `MAX_MESSAGE_LEVELS` counts them: 107,000 and 11,000 in that catalog. A list is
 written anew for each request."""
 
+MAX_NESTED: Final = 20_000
+"""Icons and arguments in all of that. FastMCP reads and writes each as an object, for each request of a list: as many
+take 0.2 s."""
+
 MAX_PAGES: Final = 1_000
 """Pages of one list."""
-
-_IN_THREAD_ITEMS: Final = 200
 
 _LOGGED_CHARS: Final = 500
 """Characters of a name or a fault in the log."""
@@ -280,6 +282,7 @@ class _BoundedReader:
 
     def __init__(self, server: str) -> None:
         self._server = server
+        self._nested = 0
         self._counted = Size()
 
     async def read_all(
@@ -301,7 +304,10 @@ class _BoundedReader:
         raise listing_too_large_error(self._server, f"{MAX_PAGES} pages")
 
     async def _count(self, items: Sequence[BaseModel]) -> None:
-        large = len(items) > _IN_THREAD_ITEMS
-        self._counted += await anyio.to_thread.run_sync(_measure_models, items) if large else _measure_models(items)
+        self._nested += sum(len(getattr(item, name, None) or ()) for item in items for name in ("icons", "arguments"))
+        if self._nested > MAX_NESTED:
+            raise listing_too_large_error(self._server, f"{MAX_NESTED:,} icons and arguments")
+        # Even few may be very large.
+        self._counted += await anyio.to_thread.run_sync(_measure_models, items)
         if (excess := self._counted.excess()) is not None:
             raise listing_too_large_error(self._server, excess)

@@ -30,7 +30,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from codecall.gateway.upstream.long_results import attach_parts, detach_parts
+from codecall.gateway.upstream.bounds.long_results import attach_parts, detach_parts
 from codecall.gateway.upstream.messages import (
     MAX_UNSOLICITED_BYTES,
     Throttle,
@@ -236,7 +236,7 @@ class _BoundedReader:
         if isinstance(message, mcp_types.JSONRPCResponse):
             if (excess := _excess_asked(message.result)) is not None:
                 return unreadable_response(message.id, f"it has more than {excess}")
-            await detach_parts(message.result)
+            await detach_parts(message.result, self._version())
         return message
 
     def _is_valid(self, message: mcp_types.JSONRPCNotification) -> bool:

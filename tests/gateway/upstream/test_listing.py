@@ -15,6 +15,7 @@ from codecall.gateway.upstream.listing import Listing
 from codecall.gateway.upstream.server import Backend
 from tests.gateway.backends import MODERN_RAW
 from tests.gateway.listing_servers import Listed, tool
+from tests.loop_turns import assert_turns_below
 
 FULL = Listing(
     tools=(
@@ -51,6 +52,26 @@ def test_another_listing_has_another_digest():
 def test_anything_else_is_refused(text: bytes):
     with pytest.raises(ValueError):  # noqa: PT011 - of any kind
         Listing.from_json(text)
+
+
+async def test_icons_and_arguments_of_one_server_have_a_bound(tmp_path: Path) -> None:
+    icons: list[object] = [{"src": "data:,"}] * 900
+    arguments: list[object] = [{"name": "a"}] * 900
+    server = Listed(tmp_path, "many")
+    server.say(*({**tool(f"t{n}"), "icons": icons} for n in range(12)))
+    async with Backend("many", StdioServer.read(server.options, where="")) as backend:
+        assert len((await backend.fetch_listing()).tools) == 12
+        prompts = [{"name": f"p{n}", "arguments": arguments} for n in range(12)]
+        server.say(*({**tool(f"t{n}"), "icons": icons} for n in range(12)), prompts=prompts)
+        with pytest.raises(ServerUnavailableError, match="lists more than 20,000 icons and arguments"):
+            await backend.fetch_listing()
+
+
+async def test_a_long_text_of_one_tool_holds_nobody_up(tmp_path: Path) -> None:
+    server = Listed(tmp_path, "long")
+    server.say(tool("long", description="Ā\n" * 3_000_000))
+    async with Backend("long", StdioServer.read(server.options, where="")) as backend:
+        await assert_turns_below(4, backend.fetch_listing)
 
 
 @pytest.mark.parametrize(("limit", "said"), [("MAX_VALUES", "500 values"), ("MAX_LEVELS", "500 levels of nesting")])
