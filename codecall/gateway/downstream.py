@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from codecall.gateway.upstream.bounds.introduction import MAX_TEXT_CHARS
 from codecall.redaction.clean import well_formed
 
 logger = logging.getLogger("codecall")
@@ -53,11 +54,15 @@ def build_instructions(servers: Sequence[ServerBlurb], *, search: str | None) ->
 def _quote(text: str | None) -> str:
     """Each line with a mark before it, whatever separates lines. The marks count as the server's own characters."""
     lines = well_formed(text or "").strip().splitlines()
-    return _shorten("\n".join(f"> {line}".rstrip() for line in lines))
+    # What was cut before is not counted: it has left the mark of that at the end.
+    was_cut = text is not None and len(text) > MAX_TEXT_CHARS
+    return _shorten("\n".join(f"> {line}".rstrip() for line in lines), was_cut=was_cut)
 
 
-def _shorten(text: str | None) -> str:
+def _shorten(text: str | None, *, was_cut: bool = False) -> str:
     text = well_formed(text or "").strip()
-    if len(text) <= MAX_CHARS_EACH:
+    left_out = len(text) - MAX_CHARS_EACH
+    if left_out <= 0:
         return text
-    return f"{text[:MAX_CHARS_EACH]}… [shortened by {len(text) - MAX_CHARS_EACH} characters]"
+    count = f"more than {left_out // 1000 * 1000:,}" if was_cut else left_out
+    return f"{text[:MAX_CHARS_EACH]}… [shortened by {count} characters]"

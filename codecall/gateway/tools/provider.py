@@ -23,6 +23,7 @@ from codecall.gateway.tools.components import CallGuard, GatewayResource
 from codecall.gateway.tools.disk_cache import ListingCacheFile
 from codecall.gateway.tools.filter import HiddenComponent, ReservedNames, screen_components
 from codecall.gateway.tools.refresher import ListingRefresher, OnChanged
+from codecall.gateway.upstream.bounds.introduction import MAX_TEXT_CHARS
 from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing, read_resources
 from codecall.redaction.clean import well_formed
@@ -89,11 +90,11 @@ class ServerProvider(Provider):
 
     @property
     def codecall_about(self) -> str:
-        """What the configuration says of the server, and the server of itself. `codecall.catalog.apps` knows this
-        attribute."""
+        """What the configuration says of the server, and the server of itself: the beginnings. `codecall.catalog.apps`
+        knows this attribute."""
         info = self.listing.server_info
         texts = (self._description, info and info.title, info and info.description, self.listing.instructions)
-        return well_formed(" ".join(filter(None, texts)))
+        return well_formed(" ".join(text[:MAX_TEXT_CHARS] for text in texts if text))
 
     @property
     def cache_file(self) -> ListingCacheFile | None:

@@ -314,14 +314,21 @@ class UpstreamConnection:
                 self.advice = refusal.advice
                 return f"it {refusal.reason}"
             if isinstance(cause, MCPError):
-                if cause.error.code != mcp_types.CONNECTION_CLOSED or self._transport is None:
-                    return f"it answered its first request with error {cause.error.code}"
-                self.ended_before_answer = isinstance(self._transport, ProcessTransport)
-                self.advice = OUTPUT_ADVICE if wrote_other else ""
-                end = await self._transport.describe_end()
-                return f"it {end} before it answered its first request{OTHER_OUTPUT * wrote_other}"
+                return await self._describe_first_error(cause)
         self.advice = unreachable
         return f"it could not be reached ({type(failure).__name__})"
+
+    async def _describe_first_error(self, failure: MCPError) -> str:
+        """Say why there was an error in place of the answer to the first request."""
+        if self.router.introduction_excess is not None:
+            return f"its first answer has more than {self.router.introduction_excess}"
+        if failure.error.code != mcp_types.CONNECTION_CLOSED or self._transport is None:
+            return f"it answered its first request with error {failure.error.code}"
+        self.ended_before_answer = isinstance(self._transport, ProcessTransport)
+        wrote_other = isinstance(self._transport, ProcessTransport) and self._transport.wrote_other
+        self.advice = OUTPUT_ADVICE if wrote_other else ""
+        end = await self._transport.describe_end()
+        return f"it {end} before it answered its first request{OTHER_OUTPUT * wrote_other}"
 
 
 def _causes(failure: BaseException) -> Iterator[BaseException]:

@@ -319,6 +319,8 @@ class MessageRouter:
         self._sampling = sampling
         self.calls: dict[InFlightCall, None] = {}
         """In the order in which they began."""
+        self.introduction_excess: str | None = None
+        """What the server's first answer had too much of, if it was not read for that."""
         self._server = server
         self._logger = logger
         self._on_change = on_change
@@ -369,6 +371,10 @@ class MessageRouter:
         self._invalid += 1
         if self._invalid & (self._invalid - 1) == 0:
             self._logger.warning("%d invalid notifications were left out, the last a %r", self._invalid, method)
+
+    def introduction_cut(self, left_out: Sequence[str]) -> None:
+        """Note what was left out of what the server says of itself."""
+        self._logger.warning("of what it says of itself was left out: %s", ", ".join(left_out))
 
     async def handle_notification(self, message: IncomingMessage) -> None:
         """Report a notification of the server that a list has changed; ignore others."""

@@ -30,6 +30,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from codecall.gateway.upstream.bounds.introduction import INTRODUCTIONS, cut_introduction, find_introduction_excess
 from codecall.gateway.upstream.bounds.long_results import attach_parts, detach_parts
 from codecall.gateway.upstream.messages import (
     MAX_UNSOLICITED_BYTES,
@@ -113,8 +114,8 @@ class _RequestWriter:
 
     def __init__(self, stream: Any, router: MessageRouter) -> None:
         self.open_requests: set[mcp_types.RequestId] = set()
-        self.sent_requests: set[mcp_types.RequestId] = set()
-        """Requests to the server that it has not answered."""
+        self.sent_requests: dict[mcp_types.RequestId, str] = {}
+        """Requests to the server that it has not answered, and their methods."""
         self._answering: set[mcp_types.RequestId] = set()
         self._stream = stream
         self._router = router
@@ -125,7 +126,7 @@ class _RequestWriter:
             self._router.request_sent(message.id)
             if len(self.sent_requests) >= _MAX_SENT_REQUESTS:  # of a server that does not answer
                 self.sent_requests.clear()
-            self.sent_requests.add(coerce_request_id(message.id))
+            self.sent_requests[coerce_request_id(message.id)] = message.method
         if not isinstance(message, _RESPONSES) or message.id is None:
             await self._stream.send(item)
             return
@@ -229,15 +230,25 @@ class _BoundedReader:
         response_id = None if message.id is None else coerce_request_id(message.id)
         if response_id is not None:
             self._router.response_received(response_id)
-        if response_id not in self._writer.sent_requests:  # else an answer, which waits for nothing
+        method = None if response_id is None else self._writer.sent_requests.pop(response_id, None)
+        if method is None:  # else an answer, which waits for nothing
             await self._throttle.wait()
             return message
-        self._writer.sent_requests.discard(response_id)
         if isinstance(message, mcp_types.JSONRPCResponse):
-            if (excess := _excess_asked(message.result)) is not None:
+            introduces = method in INTRODUCTIONS
+            excess = self._excess_introduced(message.result) if introduces else _excess_asked(message.result)
+            if excess is not None:
                 return unreadable_response(message.id, f"it has more than {excess}")
-            await detach_parts(message.result, self._version())
+            if not introduces:
+                await detach_parts(message.result, self._version())
         return message
+
+    def _excess_introduced(self, result: dict[str, Any]) -> str | None:
+        """Cut what the server says of itself; what it still has too much of, if it has."""
+        if left_out := cut_introduction(result):
+            self._router.introduction_cut(left_out)
+        excess = self._router.introduction_excess = find_introduction_excess(result)
+        return excess
 
     def _is_valid(self, message: mcp_types.JSONRPCNotification) -> bool:
         """Whether a notification is what MCP says; the SDK logs each that is not with a traceback."""

@@ -2,10 +2,10 @@
 
     python listed.py what.json
 
-The file has `name`, `version`, `instructions`, `tools`, `resources`, `resourceTemplates` and `prompts`; it is read
-again for each list. A line is added to `what.json.log` for each request, and `start <pid>` when the program starts. A
-call of the tool `tell` sends `notifications/tools/list_changed`; one of `leave` ends the program; one of `picture`
-gives a picture.
+The file has `name`, `version`, `instructions`, `tools`, `resources`, `resourceTemplates`, `prompts`, `info` (what else
+is in `serverInfo`) and `capabilities` (further ones); it is read again for each list. A line is added to
+`what.json.log` for each request, and `start <pid>` when the program starts. A call of the tool `tell` sends
+`notifications/tools/list_changed`; one of `leave` ends the program; one of `picture` gives a picture.
 """
 
 from __future__ import annotations
@@ -41,8 +41,14 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         changes = {"listChanged": True}
         return {
             "protocolVersion": "2025-06-18",
-            "capabilities": {"tools": changes, "resources": changes, "prompts": changes},
-            "serverInfo": {"name": what.get("name", "listed"), "version": what.get("version", "1")},
+            "capabilities": {
+                **{"tools": changes, "resources": changes, "prompts": changes},
+                **what.get("capabilities", {}),
+            },
+            "serverInfo": {
+                **{"name": what.get("name", "listed"), "version": what.get("version", "1")},
+                **what.get("info", {}),
+            },
             **({"instructions": what["instructions"]} if "instructions" in what else {}),
         }
     if method in KEYS:
