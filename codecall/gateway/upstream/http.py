@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final, Literal, NamedTuple, Unpack
+from typing import Any, Final, Literal, NamedTuple, Unpack
 from urllib.parse import unquote, urlsplit
 
 import httpx2
@@ -184,6 +184,9 @@ class HttpTransport(ClientTransport):
     def _awaits(self, request_id: RequestId | None) -> bool:
         return self._connected is not None and self._connected.awaits(request_id)
 
+    def _keep_result(self, request_id: RequestId, result: dict[str, Any]) -> bool:
+        return self._connected is not None and self._connected.keep_result(request_id, result)
+
     def _auth_flow(self) -> httpx2.Auth | None:
         if self._auth == "oauth":
             return create_oauth(self._url, self._auth_hosts)
@@ -216,7 +219,7 @@ class HttpTransport(ClientTransport):
                 response.stream = BoundedBody(response, _MAX_OTHER_BYTES, checked_body)
             elif is_stream:
                 limit = _MAX_SSE_BYTES if self._sse else MAX_MESSAGE_BYTES
-                response.stream = EventStream(response, self._awaits, limit)
+                response.stream = EventStream(response, self._awaits, limit, self._keep_result)
             else:
                 response.stream = BoundedBody(response, MAX_MESSAGE_BYTES, checked_body)
 

@@ -68,6 +68,7 @@ _EDGE: Final = 2048
 """Bytes at both ends of a response in which its id is looked for."""
 _RESULT: Final = re.compile(rb'"(?:result|error)"\s*:')
 _ID: Final = re.compile(rb'"id"\s*:\s*(?:(-?\d{1,18})|"([^"\\]{1,128})")')
+_OWN_ID: Final = re.compile(rb'\{"jsonrpc":"2.0",' + _ID.pattern + rb',"method":')
 _ID_LAST: Final = re.compile(_ID.pattern + rb'\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*$')
 
 MAX_LINES_PER_S: Final = 20_000
@@ -213,6 +214,12 @@ def find_response_id(data: bytes) -> mcp_types.RequestId | None:
     if match is None or b'"method"' in before:
         return None
     return int(match[1]) if match[1] is not None else match[2].decode("utf-8", "replace")
+
+
+def find_request_id(data: bytes) -> mcp_types.RequestId | None:
+    """The id of a request of the SDK's, which stands before all that may be of somebody else; None: it is none."""
+    match = _OWN_ID.match(data)
+    return None if match is None else int(match[1]) if match[1] is not None else match[2].decode()
 
 
 def unreadable_response(request_id: mcp_types.RequestId, reason: str) -> JSONRPCError:

@@ -1,5 +1,6 @@
 """Responses of servers over HTTP, before anything reads them: bounded, uncompressed, and quick to decode; of a stream
-of events, those that may be messages."""
+of events, those that may be messages, without large results: the SDK reads each again, and writes it out for its log.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from http.cookiejar import DefaultCookiePolicy
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import anyio.to_thread
 import httpx2
@@ -22,6 +23,7 @@ from codecall.gateway.upstream.messages import (
     Throttle,
     TooLargeError,
     find_excess,
+    find_request_id,
     find_response_id,
     message_cost,
     parse_message,
@@ -73,11 +75,14 @@ _ID: Final = re.compile(rb"id(?::[ -~]{0,1024})?")
 _MAX_EVENT_LINES: Final = 20_000
 """Lines of an event, each of which takes time to read, whatever is in it."""
 
+_MESSAGE: Final = b"event: message\ndata: "
 _READ_KINDS: Final = (b"message", b"endpoint")
 """Kinds of events that the SDK reads; of others it notes where to go on, and when."""
 
 _QUICK_VALUES: Final = 1_000
 """Values of what is no message up to which the SDK may find that out."""
+
+_NOT_AWAITED: Final = "it is large, and no request waits for it"
 
 _IDLE_EVENTS_PER_S: Final = 100
 """Events without a message that are read of one stream in a second."""
@@ -173,6 +178,7 @@ class EventStream(ResponseBody):
         response: with the stream.
         awaits: whether the answer to a request is waited for. What nobody waits for must not cost much.
         limit: bytes that the reader of the events takes in one; an error stands in place of a larger one.
+        keep: keeps the large result of a request for whoever waits for it, and says whether somebody does.
     """
 
     def __init__(
@@ -180,9 +186,12 @@ class EventStream(ResponseBody):
         response: httpx2.Response,
         awaits: Callable[[RequestId | None], bool],
         limit: int = MAX_MESSAGE_BYTES,
+        keep: Callable[[RequestId, dict[str, Any]], bool] = lambda _id, _result: False,
     ) -> None:
         super().__init__(response)
         self._limit = limit
+        self._keep = keep
+        self._request_id = find_request_id(response.request.content)  # the SDK's, whatever the server writes
         self._host = response.url.host
         self._awaits = awaits
         self._costs, self._idle = Throttle(VALUES_PER_S), Throttle(_IDLE_EVENTS_PER_S)
@@ -207,10 +216,18 @@ class EventStream(ResponseBody):
                 for event in await in_thread_if_large(partial(_checked_events, ends=ends, limit=self._limit), block):
                     if not event.is_last:
                         await self._wait(event)
-                    yield event.text
+                    yield self._without_large_result(event)
                     if event.is_last:
                         logger.warning("A stream of %s was closed: it sent an event that is too large", self._host)
                         return
+
+    def _without_large_result(self, event: _Event) -> bytes:
+        """The event, with an empty result if its own is kept."""
+        request_id = event.answers if self._request_id is None else self._request_id
+        if request_id is None or event.large_result is None or not self._keep(request_id, event.large_result):
+            return event.text
+        about_stream, _, _ = event.text.rpartition(_MESSAGE)
+        return about_stream + _message_event(JSONRPCResponse(jsonrpc="2.0", id=request_id, result={}))
 
     async def _wait(self, event: _Event) -> None:
         """Let as much time pass as the event may take.
@@ -277,6 +294,8 @@ class _Event(NamedTuple):
     """The request that it answers."""
     is_last: bool = False
     """Whether no more of the stream is read."""
+    large_result: dict[str, Any] | None = None
+    """The result in it, if it is large; the text has none then."""
 
 
 def checked_body(body: bytes) -> bytes:
@@ -334,8 +353,9 @@ def _checked_event(event: bytes, limit: int) -> _Event:
         if line and not line.startswith(b":") and (not _is_id(line) or _ID.fullmatch(line) is not None)
     ]
     kind, data = _fields(lines)
+    about_stream = [line for line in lines if _is_id(line) or line.startswith(b"retry:")]
     if kind not in _READ_KINDS:  # the SDK would log it
-        lines = [line for line in lines if _is_id(line) or line.startswith(b"retry:")]
+        lines = about_stream
     passed_on = b"\n".join((*lines, b"", b"")) if lines else b""
     if kind != b"message" or not data:
         return _Event(passed_on, cost, has_message=False)
@@ -347,7 +367,10 @@ def _checked_event(event: bytes, limit: int) -> _Event:
         passed_on = _message_event(message)
     if not isinstance(message, JSONRPCError | JSONRPCResponse):
         return _Event(b"" if message is None else passed_on, cost, has_message=message is not None)
-    return _Event(passed_on, cost, answers=message.id)
+    large = message.result if isinstance(message, JSONRPCResponse) and len(event) > IN_THREAD_BYTES else None
+    if large is not None:
+        passed_on = b"\n".join((*about_stream, _error_event(event, _NOT_AWAITED)))
+    return _Event(passed_on, cost, answers=message.id, large_result=large)
 
 
 def _is_id(line: bytes) -> bool:
@@ -373,5 +396,5 @@ def _error_event(event: bytes, reason: str) -> bytes:
     return _message_event(unreadable_response(0 if response_id is None else response_id, reason))
 
 
-def _message_event(message: JSONRPCError) -> bytes:
-    return b"event: message\ndata: " + message.model_dump_json(exclude_unset=True).encode() + b"\n\n"
+def _message_event(message: JSONRPCError | JSONRPCResponse) -> bytes:
+    return _MESSAGE + message.model_dump_json(exclude_unset=True).encode() + b"\n\n"

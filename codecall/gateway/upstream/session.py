@@ -96,6 +96,12 @@ class RelayingSession(ClientSession):
         """Whether the server has still to answer that request."""
         return request_id is not None and coerce_request_id(request_id) in self._requests.sent_requests
 
+    def keep_result(self, request_id: mcp_types.RequestId, result: dict[str, Any]) -> bool:
+        """Keep a result until the response to that request comes, whose own stands for it; whether it waits for one."""
+        if awaited := self.awaits(request_id):
+            self._requests.kept_results[coerce_request_id(request_id)] = result
+        return awaited
+
     async def send_request(self, *arguments: Any, **options: Any) -> Any:
         """As `ClientSession.send_request`; of a long result, the rest of what `detach_parts` has read."""
         return attach_parts(await super().send_request(*arguments, **options))
@@ -116,6 +122,8 @@ class _RequestWriter:
         self.open_requests: set[mcp_types.RequestId] = set()
         self.sent_requests: dict[mcp_types.RequestId, str] = {}
         """Requests to the server that it has not answered, and their methods."""
+        self.kept_results: dict[mcp_types.RequestId, dict[str, Any]] = {}
+        """Results that belong in responses to come."""
         self._answering: set[mcp_types.RequestId] = set()
         self._stream = stream
         self._router = router
@@ -126,7 +134,10 @@ class _RequestWriter:
             self._router.request_sent(message.id)
             if len(self.sent_requests) >= _MAX_SENT_REQUESTS:  # of a server that does not answer
                 self.sent_requests.clear()
+                self.kept_results.clear()
             self.sent_requests[coerce_request_id(message.id)] = message.method
+        if isinstance(message, mcp_types.JSONRPCNotification) and message.method == "notifications/cancelled":
+            self.kept_results.pop(coerce_request_id(cancelled_request_id_from_params(message.params) or ""), None)
         if not isinstance(message, _RESPONSES) or message.id is None:
             await self._stream.send(item)
             return
@@ -234,7 +245,9 @@ class _BoundedReader:
         if method is None:  # else an answer, which waits for nothing
             await self._throttle.wait()
             return message
+        kept = self._writer.kept_results.pop(cast("mcp_types.RequestId", response_id), None)
         if isinstance(message, mcp_types.JSONRPCResponse):
+            message.result = message.result if kept is None else kept
             introduces = method in INTRODUCTIONS
             excess = self._excess_introduced(message.result) if introduces else _excess_asked(message.result)
             if excess is not None:

@@ -165,6 +165,37 @@ async def test_an_answer_that_is_too_large_for_sse_fails_its_call_alone() -> Non
         assert await call(backend, "large", size=1) == "x"
 
 
+@pytest.mark.parametrize("answers", ["its request", "another"])
+async def test_a_large_answer_in_a_stream_holds_nobody_up(answers: str) -> None:
+    """The SDK takes what comes in answer to a request for its answer, whatever request it names."""
+    text = "\x85" * 4_000_000
+    result = json.dumps({"content": [{"type": "text", "text": text}]}, ensure_ascii=False).encode()
+    parts = [result[start : start + 65_536] for start in range(0, len(result), 65_536)]
+
+    async def events(request_id: object) -> AsyncIterator[bytes]:
+        yield f'data: {{"jsonrpc":"2.0","id":{json.dumps(request_id)},"result":'.encode()
+        for part in parts:
+            yield part
+        yield b"}\n\n"
+
+    async def answer(request: Request) -> Response:
+        asked = await request.json()
+        if asked["method"] == "tools/call":
+            request_id = asked["id"] if answers == "its request" else "other"
+            return StreamingResponse(events(request_id), media_type="text/event-stream")
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": _ABOUT}
+        return JSONResponse({"jsonrpc": "2.0", "id": asked.get("id"), "result": about})
+
+    app = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
+    async with serve_over_http(app) as url, Backend("far", HttpServer(url=url)) as backend:
+        backend._modern = False
+
+        async def read() -> None:
+            assert await call(backend, "x") == text
+
+        await assert_turns_below(10, read)
+
+
 @pytest.mark.parametrize("encoding", ["identity", "gzip"])
 async def test_an_answer_that_is_too_large_or_compressed_fails_its_call_alone(
     monkeypatch: pytest.MonkeyPatch, encoding: str

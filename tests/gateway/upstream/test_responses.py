@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import json
 import tracemalloc
 import weakref
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx2
 import pytest
+from mcp_types import RequestId
 
 from codecall.gateway.upstream import responses
 from codecall.gateway.upstream.messages import IN_THREAD_BYTES, Throttle, TooLargeError
@@ -198,3 +201,34 @@ def test_a_request_or_notification_of_many_values_is_not_read() -> None:
     assert b"more than 50,000 values that is no answer" in event.text
     (event,) = checked_events(b'data: {"jsonrpc":"2.0","id":7,"result":{"a":[' + many + b"]}}\n\n")
     assert (event.answers, event.text.count(b"[]")) == (7, 30_000)
+
+
+RESULT: dict[str, Any] = {"content": [{"type": "text", "text": "x" * IN_THREAD_BYTES}]}
+LARGE = b"id: 5\nretry: 2000\ndata: " + json.dumps({"jsonrpc": "2.0", "id": "7", "result": RESULT}).encode() + b"\n\n"
+ABOUT_STREAM = b"id: 5\nretry: 2000\n"
+
+
+@pytest.mark.parametrize("request_id", [3, "three", None])
+async def test_a_large_result_goes_round_the_reader_of_events(request_id: int | str | None) -> None:
+    """It is kept for the request whose answer the stream is, or, where it is of none, for the one that it names."""
+    own = {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": {"id": 9}}
+    request = httpx2.Request("POST", "http://far", **({} if request_id is None else {"json": own}))
+    answers = "7" if request_id is None else request_id
+    kept: list[tuple[RequestId, dict[str, Any]]] = []
+
+    def keep(request_id: RequestId, result: dict[str, Any]) -> bool:
+        kept.append((request_id, result))
+        return True
+
+    response = httpx2.Response(200, content=LARGE, request=request)
+    passed = [part async for part in EventStream(response, lambda _: True, keep=keep)]
+    assert kept == [(answers, RESULT)]
+    without = json.dumps({"jsonrpc": "2.0", "id": answers, "result": {}}, separators=(",", ":")).encode()
+    assert passed == [ABOUT_STREAM + b"event: message\ndata: " + without + b"\n\n"]
+
+
+async def test_a_large_result_that_nobody_waits_for_is_not_passed_on() -> None:
+    response = httpx2.Response(200, content=LARGE, request=httpx2.Request("GET", "http://far"))
+    (passed,) = [part async for part in EventStream(response, lambda _: False)]
+    assert passed.startswith(ABOUT_STREAM + b"event: message\ndata: ")
+    assert b"was not read: it is large, and no request waits for it" in passed

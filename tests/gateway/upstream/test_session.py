@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from typing import Any
@@ -14,7 +15,7 @@ from codecall.gateway.upstream.messages import Throttle
 from codecall.gateway.upstream.relay import MAX_QUESTIONS
 from codecall.gateway.upstream.server import Backend
 from codecall.redaction.questions import MAX_SHOWN_CHARS
-from tests.gateway.backends import MODERN_RAW, RAW, result_text, serve_components
+from tests.gateway.backends import MODERN_RAW, RAW, result_text, serve_components, wait_until
 from tests.loop_turns import assert_turns_below
 
 MODERN = "2026-07-28"
@@ -143,3 +144,25 @@ async def test_requests_are_read_the_slower_the_more_values_they_have(monkeypatc
             lines = [[sampling(parts), 1], [fine, 1]]
             assert result_text(await call.session.call_tool("write", {"lines": lines})) == "fine"
     assert 181 in amounts, amounts
+
+
+async def test_a_result_is_kept_for_a_request_that_waits_and_no_longer() -> None:
+    async with Backend("raw", RAW) as backend, backend.use() as call:
+        session: Any = call.session
+        assert not session.keep_result(99, {"large": True})
+        unanswered = asyncio.create_task(call.session.call_tool("write", {"lines": []}))
+        await wait_until(lambda: session._requests.sent_requests)
+        (request_id,) = session._requests.sent_requests
+        assert session.keep_result(request_id, {"large": True})
+        unanswered.cancel()
+        await wait_until(lambda: not session._requests.kept_results)
+        answered = asyncio.create_task(call.session.call_tool("write", {"lines": [[FINE, 0]]}))
+        await wait_until(lambda: len(session._requests.sent_requests) > 1)
+        (request_id,) = {*session._requests.sent_requests} - {request_id}
+        kept = {"content": [{"type": "text", "text": "kept"}]}
+        assert session.keep_result(str(request_id), kept)
+        stub = json.dumps({"jsonrpc": "2.0", "id": request_id, "result": {}})
+        fine = FINE.replace('"resultType":"complete",', "")
+        assert result_text(await call.session.call_tool("write", {"lines": [[stub, 1], [fine, 1]]})) == "fine"
+        assert result_text(await answered) == "kept"
+        assert not session._requests.kept_results
