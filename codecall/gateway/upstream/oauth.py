@@ -1,25 +1,33 @@
-"""Signing in at a server with OAuth: FastMCP's, kept from sending requests into the gateway's own network."""
+"""Signing in at a server with OAuth: FastMCP's, kept from sending requests into the gateway's own network, refresh
+tokens to anybody but their issuer, and people to sign in again and again."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import fastmcp
 import httpx2
 from fastmcp.client.auth.oauth import OAuth
+from key_value.aio.protocols import AsyncKeyValue
 from key_value.aio.stores.filetree import (
     FileTreeStore,
     FileTreeV1CollectionSanitizationStrategy,
     FileTreeV1KeySanitizationStrategy,
 )
+from mcp.client.auth.utils import create_oauth_metadata_request
 
 from codecall.gateway.upstream.addresses import PrivateAddressError, guard_connection, is_allowed_target
 from codecall.gateway.upstream.bounds.http_client import create_http_client
+from codecall.gateway.upstream.oauth_tokens import BoundContext, BoundTokenStorage
 from codecall.gateway.upstream.responses import UnreadBody
+
+_SIGN_IN_PAUSE_S: Final = 60.0
+"""Seconds until somebody is asked to sign in again whose new token the server has refused."""
 
 
 class GuardedOAuth(OAuth):
@@ -29,17 +37,31 @@ class GuardedOAuth(OAuth):
     Args:
         url: of the server.
         hosts: names or addresses, beside the server's, that need not be public.
+        store: keeps the tokens.
         options: as for FastMCP's.
     """
 
-    def __init__(self, url: str, hosts: Sequence[str], **options: Any) -> None:
+    def __init__(self, url: str, hosts: Sequence[str], store: AsyncKeyValue, **options: Any) -> None:
         self._hosts = (urlsplit(url).hostname or "", *hosts)
-        super().__init__(url, httpx_client_factory=cast("Any", self._client), **options)
+        super().__init__(url, httpx_client_factory=cast("Any", self._client), token_storage=store, **options)
+        context = self.context = BoundContext(**vars(self.context))
+        self._tokens = self.token_storage_adapter = context.storage = BoundTokenStorage(store, self.mcp_url, context)
+        self._source_sought = False
+        self._no_sign_in_before = 0.0
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """The requests of the sign-in, each of which is looked at."""
+        async with self.context.lock:
+            if not self._source_sought and (issuer := await self._tokens.find_lost_issuer()) is not None:
+                for url in self._tokens.metadata_urls(issuer):
+                    discovery = create_oauth_metadata_request(url)
+                    await self._check(discovery)
+                    if await self._tokens.take_metadata(issuer, (yield discovery)):
+                        break
+            self._source_sought = True
         async with aclosing(super().async_auth_flow(request)) as flow:
             response: httpx2.Response | None = None
+            sent = False
             while True:
                 try:
                     outgoing = await flow.asend(cast("Any", response))
@@ -47,6 +69,12 @@ class GuardedOAuth(OAuth):
                     return
                 await self._check(outgoing)
                 response = yield outgoing
+                if outgoing is request and response.status_code == 401:
+                    if asyncio.get_running_loop().time() < self._no_sign_in_before:
+                        return  # nor would it take what another sign-in brings
+                    if sent:
+                        self._no_sign_in_before = asyncio.get_running_loop().time() + _SIGN_IN_PAUSE_S
+                sent = sent or outgoing is request
 
     def _client(self) -> httpx2.AsyncClient:
         """A client of the request that FastMCP makes before it opens the browser, for the status of its answer."""
@@ -76,4 +104,4 @@ def create_oauth(url: str, hosts: Sequence[str] = ()) -> OAuth:
         key_sanitization_strategy=FileTreeV1KeySanitizationStrategy(folder),
         collection_sanitization_strategy=FileTreeV1CollectionSanitizationStrategy(folder),
     )
-    return GuardedOAuth(url, hosts, client_name="CodeCall", token_storage=store)
+    return GuardedOAuth(url, hosts, store, client_name="CodeCall")
