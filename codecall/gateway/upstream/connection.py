@@ -165,6 +165,7 @@ class UpstreamConnection:
         timeout_s = self._options.call_timeout_s
         sampling = self._options.sampling
         call = InFlightCall(self.session, context, timeout_s, self._logger, self._server, sampling=sampling)
+        call.was_sent = not (isinstance(self._transport, HttpTransport) and self._transport.tells_what_was_sent)
         self.active_calls += 1
         if for_client:
             self.router.calls[call] = None
@@ -176,7 +177,7 @@ class UpstreamConnection:
                 self.has_answered = True
                 await call.drain()
         except MCPError as failure:
-            if (error := await self._server_error(failure)) is not None:
+            if (error := await self._server_error(failure, call)) is not None:
                 raise error from None
             self.has_answered = True
             raise
@@ -190,7 +191,9 @@ class UpstreamConnection:
             self.active_calls -= 1
             self._last_used = asyncio.get_running_loop().time()
         if call.scope.cancelled_caught:
-            raise call_timeout_error(self._server, timeout_s)
+            if not self.is_open:  # nor could it be told
+                raise await self._ended_error(call)
+            raise call_timeout_error(self._server, timeout_s, sent=call.was_sent)
 
     async def close(self) -> None:
         """End the connection, and wait until what belongs to it has ended."""
@@ -199,13 +202,16 @@ class UpstreamConnection:
         self._stopped.set()
         await asyncio.wait({self.task}, timeout=_CLOSE_S)
 
-    async def _server_error(self, failure: MCPError) -> ServerError | None:
+    async def _ended_error(self, call: InFlightCall) -> ServerError:
+        reason = await asyncio.shield(self._close_reason)
+        if reason is None:
+            return gateway_closing_error(self._server)
+        return connection_ended_error(self._server, reason, sent=call.was_sent)
+
+    async def _server_error(self, failure: MCPError, call: InFlightCall) -> ServerError | None:
         """The error for the caller when `failure` is not the server's answer but the end of the connection."""
         if not self.is_open and failure.error.code == mcp_types.CONNECTION_CLOSED:
-            reason = await asyncio.shield(self._close_reason)
-            return (
-                gateway_closing_error(self._server) if reason is None else connection_ended_error(self._server, reason)
-            )
+            return await self._ended_error(call)
         if isinstance(self._transport, HttpTransport):
             if (reason := self._transport.describe_loss(failure)) is not None:
                 self._end_reason = reason
@@ -381,4 +387,5 @@ def create_transport(
         session,
         auth_hosts=options.auth_hosts,
         keep_cookies=options.per_client,
+        delivery_s=options.call_timeout_s,
     )

@@ -93,8 +93,10 @@ def backoff_error(
     return _unavailable(server, message, _hint(retry_after_s, advice, has_stderr=has_stderr), retry_after_s)
 
 
-def connection_ended_error(server: str, reason: str) -> ServerUnavailableError:
-    """The error of a call under way when the connection ended."""
+def connection_ended_error(server: str, reason: str, *, sent: bool = True) -> ServerUnavailableError:
+    """The error of a call under way when the connection ended, or one that had not been sent yet."""
+    if not sent:
+        return _unavailable(server, f"Server '{server}' {reason}; the call was not sent", f"{_AGAIN}.")
     return _unavailable(server, f"Server '{server}' {reason} while the call was under way", _MAY_HAVE)
 
 
@@ -119,8 +121,11 @@ def listing_too_large_error(server: str, limit: str) -> ServerUnavailableError:
     return _unavailable(server, f"Server '{server}' lists more than {limit}", "It is not used; ask who runs it.")
 
 
-def call_timeout_error(server: str, seconds: float) -> ServerTimeoutError:
-    """The error of a call that the server did not answer in time."""
+def call_timeout_error(server: str, seconds: float, *, sent: bool = True) -> ServerTimeoutError:
+    """The error of a call that the server did not answer in time, or one that waited as long to be sent."""
+    if not sent:
+        waited = f"Server '{server}' took no call within {_seconds(seconds)}; this one was not sent"
+        return ServerTimeoutError(waited, tool_name=server, hint=f"{_AGAIN}.")
     return ServerTimeoutError(
         f"Server '{server}' did not answer within {_seconds(seconds)}; the call was cancelled",
         tool_name=server,

@@ -24,6 +24,8 @@ from codecall.gateway.upstream.bounds.http_client import HeadError, create_http_
 from codecall.gateway.upstream.errors import NO_ENDPOINT_ADVICE, UNREACHABLE_ADVICE, status_advice
 from codecall.gateway.upstream.messages import MAX_MESSAGE_BYTES
 from codecall.gateway.upstream.oauth import create_oauth
+from codecall.gateway.upstream.relay import CURRENT_CALL
+from codecall.gateway.upstream.remote.delivery import DeliveryMonitor
 from codecall.gateway.upstream.responses import (
     BoundedBody,
     EventStream,
@@ -74,6 +76,7 @@ class HttpTransport(ClientTransport):
         session: makes a session of two streams.
         auth_hosts: hosts of the sign-in that need not be public.
         keep_cookies: whether what the server sets is sent with later requests: not where callers share the transport.
+        delivery_s: seconds that a server over SSE may take to acknowledge a message.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class HttpTransport(ClientTransport):
         *,
         auth_hosts: Sequence[str] = (),
         keep_cookies: bool = False,
+        delivery_s: float = _CONNECT_S,
     ) -> None:
         self._url, basic = _split_credentials(url)
         self._sse = kind == "sse" or (kind is None and urlsplit(url).path.rstrip("/").endswith("/sse"))
@@ -99,7 +103,10 @@ class HttpTransport(ClientTransport):
         self._status = 0
         self._session_forgotten = False
         self._refused_answer: str | None = None
+        self._delivery_s = delivery_s
+        self._undelivered: Refusal | None = None
         self.legacy_only = self._sse
+        self.tells_what_was_sent = self._sse
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"  # the URL may hold a secret
@@ -118,7 +125,7 @@ class HttpTransport(ClientTransport):
                     timeout=_CONNECT_S,
                     # Seconds without a byte: as long as the connection is wanted. Calls have times of their own.
                     sse_read_timeout=None,  # pyright: ignore[reportArgumentType] - httpx2 takes None for ever
-                    httpx_client_factory=self._client,
+                    httpx_client_factory=self._monitored_client,
                     auth=self._auth_flow(),
                 )
             else:
@@ -132,6 +139,8 @@ class HttpTransport(ClientTransport):
 
     async def describe_end(self) -> str:
         """Say how the connection ended."""
+        if self._undelivered is not None:
+            return self._undelivered.reason
         return self._refused_answer or "closed the connection"
 
     def describe_loss(self, failure: MCPError) -> str | None:
@@ -161,7 +170,7 @@ class HttpTransport(ClientTransport):
 
     def describe_first_refusal(self, failure: BaseException) -> Refusal | None:
         """As `describe_refusal`, of the first request of a connection."""
-        refusal = self.describe_refusal(failure)
+        refusal = self.describe_refusal(failure) or self._undelivered
         if refusal is None and isinstance(failure, MCPError) and failure.error.code == METHOD_NOT_FOUND:
             # The SDK takes a path that there is not for a method that there is not.
             return self._refused(self._status) if self._status >= 400 else Refusal(_NO_MCP, NO_ENDPOINT_ADVICE)
@@ -198,6 +207,24 @@ class HttpTransport(ClientTransport):
         request = response.request
         accepted = "text/event-stream" in request.headers.get("accept", "")
         return response.is_success and accepted and request.method in (("GET",) if self._sse else ("GET", "POST"))
+
+    def _monitored_client(self, *arguments: Any, **options: Any) -> httpx2.AsyncClient:
+        """A client whose stream of events ends when a message is not taken."""
+
+        def note_sending() -> None:
+            if (call := CURRENT_CALL.get()) is not None:
+                call.was_sent = True
+
+        def note_refused(status: int) -> None:
+            self._undelivered = self._refused(status)
+
+        def note_failed(failure: BaseException) -> None:
+            late = f"did not take a message within {self._delivery_s:g} s"
+            described = None if isinstance(failure, TimeoutError) else self.describe_refusal(failure)
+            self._undelivered = described or Refusal(late, UNREACHABLE_ADVICE)
+
+        monitor = DeliveryMonitor(self._delivery_s, note_sending, note_refused, note_failed)
+        return monitor.watch(self._client(*arguments, **options))
 
     def _client(
         self,

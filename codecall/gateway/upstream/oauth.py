@@ -23,7 +23,7 @@ from mcp.client.auth.utils import create_oauth_metadata_request
 
 from codecall.gateway.upstream.addresses import PrivateAddressError, guard_connection, is_allowed_target
 from codecall.gateway.upstream.bounds.http_client import create_http_client
-from codecall.gateway.upstream.oauth_tokens import BoundContext, BoundTokenStorage
+from codecall.gateway.upstream.remote.oauth_tokens import BoundContext, BoundTokenStorage
 from codecall.gateway.upstream.responses import UnreadBody
 
 _SIGN_IN_PAUSE_S: Final = 60.0

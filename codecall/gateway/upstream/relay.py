@@ -71,6 +71,7 @@ class InFlightCall:
 
     Attributes:
         scope: the cancel scope that the call runs in; cancelled when its time is up.
+        was_sent: whether something of it may have gone to the server.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class InFlightCall:
         sampling: bool = False,
     ) -> None:
         self.session = session
+        self.was_sent = True
         self._sampling = sampling
         self.context = context
         self.scope = anyio.CancelScope(deadline=asyncio.get_running_loop().time() + timeout_s)

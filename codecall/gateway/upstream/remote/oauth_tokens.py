@@ -23,7 +23,6 @@ from mcp.client.auth.utils import (
 )
 from mcp.shared.auth import OAuthMetadata, OAuthToken, ProtectedResourceMetadata
 from pydantic import BaseModel
-from typing_extensions import override
 
 _KEPT_S: Final = 60 * 60 * 24 * 365
 """Seconds the server is remembered: as long as FastMCP keeps the tokens."""
@@ -55,7 +54,6 @@ class BoundContext(OAuthContext):
             return str(self.oauth_metadata.token_endpoint)
         return urljoin(self.get_authorization_base_url(self.server_url), "/token")
 
-    @override
     def can_refresh_token(self) -> bool:
         """Whether there is a refresh token, and what goes with it would go to where it comes from."""
         if not super().can_refresh_token() or self.tokens_from != self.token_endpoint:
@@ -82,8 +80,8 @@ class BoundTokenStorage(TokenStorageAdapter):
             store, pydantic_model=TokenSource, default_collection="codecall-oauth-source"
         )
 
-    @override
     async def get_tokens(self) -> OAuthToken | None:
+        """The stored tokens; who issued them goes to the context."""
         tokens = await super().get_tokens()
         source = await self._source_of(tokens)
         self._context.tokens_from = None
@@ -94,8 +92,8 @@ class BoundTokenStorage(TokenStorageAdapter):
             self._context.protected_resource_metadata = source.protected_resource
         return tokens
 
-    @override
     async def set_tokens(self, tokens: OAuthToken) -> None:
+        """Store tokens, and who issued them."""
         context = self._context
         context.tokens_from = context.token_endpoint
         await super().set_tokens(tokens)
