@@ -246,11 +246,11 @@ async def listen_for_changes(session: ClientSession, on_change: Callable[[str], 
         return
     wait_s = 1.0
     while True:
+        begun = anyio.current_time()
         try:
             async with listen(
                 session, tools_list_changed=tools, resources_list_changed=resources, prompts_list_changed=prompts
             ) as events:
-                wait_s = 1.0
                 async for event in events:
                     if (kind := _CHANGES.get(type(event))) is not None:
                         on_change(kind)
@@ -263,6 +263,9 @@ async def listen_for_changes(session: ClientSession, on_change: Callable[[str], 
             # What happened meanwhile is not reported again.
             for kind in _CHANGES.values():
                 on_change(kind)
+        if anyio.current_time() - begun > wait_s:  # not where it is acknowledged and dropped at once
+            wait_s = 1.0
+        logger.debug("is asked to tell of changes again in %g s", wait_s)
         await anyio.sleep(wait_s)
         wait_s = min(_MAX_RECONNECT_S, wait_s * 2)
 

@@ -700,3 +700,29 @@ async def test_changes_are_heard_from_servers_of_the_new_era(monkeypatch: pytest
                     await asyncio.sleep(0.02)
         await bus.publish(PromptsListChanged())
         await wait_until(lambda: heard["prompts"])
+
+
+async def test_a_server_that_drops_what_it_acknowledges_is_asked_less_and_less(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    app = MCPServer("far", subscriptions=InMemorySubscriptionBus()).streamable_http_app(streamable_http_path="/mcp")
+
+    async def dropping(scope: Any, receive: Any, send: Any) -> None:
+        listens = (b"mcp-method", b"subscriptions/listen") in scope.get("headers", ())
+
+        async def send_one(message: Any) -> None:
+            ends = listens and message["type"] == "http.response.body"
+            await send({**message, "more_body": False} if ends else message)
+            if ends:
+                task.cancel()
+
+        task = asyncio.ensure_future(app(scope, receive, send_one))
+        with suppress(asyncio.CancelledError):
+            await task
+
+    async with serve_over_http(dropping) as url, Backend("far", HttpServer(url=url)) as backend:
+        async with backend.use(None) as line:
+            assert line.session.protocol_version == "2026-07-28"
+        again = re.compile(r"is asked to tell of changes again in (\d+) s")
+        await wait_until(lambda: again.findall(caplog.text)[:3] == ["1", "2", "4"], 30)
