@@ -43,7 +43,7 @@ from pydantic import ValidationError as PydanticValidationError
 
 from codecall.calls.input_texts import problems_from_text, without_links
 from codecall.calls.interfaces import FailedRunResult
-from codecall.calls.pydantic_errors import problems_from_pydantic
+from codecall.calls.pydantic_errors import MAX_READ_ERRORS, problems_from_pydantic
 from codecall.catalog.entries import CatalogEntry, JsonObject, call_kind, entry_label
 from codecall.errors import (
     AccessDeniedError,
@@ -208,8 +208,9 @@ class FailureTranslator:
     ) -> ToolCallError:
         """The error of a call whose large input is wrong, of which only the first wrong values were looked for."""
         problems = problems_from_pydantic(failure, arguments, entry.input_schema)
-        rest: Problem = {"field": "input", "message": "Large inputs are checked up to their first wrong value"}
-        return self.for_call(entry.name, arguments).from_preflight([*problems, rest], entry)
+        if failure.error_count() <= MAX_READ_ERRORS:
+            problems.append({"field": "input", "message": "Large inputs are checked up to their first wrong value"})
+        return self.for_call(entry.name, arguments).from_preflight(problems, entry)
 
     def from_preflight(self, problems: Sequence[Problem], entry: CatalogEntry) -> ToolCallError:
         """The error of a call whose arguments do not fit: `problems` says why, before or after the call."""

@@ -223,10 +223,12 @@ class CallPreflight:
 
 
 def has_many_values(arguments: Mapping[str, object]) -> bool:
-    """Whether an input has more than `MAX_QUICK_VALUES` values."""
+    """Whether an input has more than `MAX_QUICK_VALUES` values, or a text that may hold as many as JSON."""
     count, pending = 0, list[object]([arguments])
     while pending:
         value = pending.pop()
+        if isinstance(value, str) and len(value) > 2 * MAX_QUICK_VALUES and value.lstrip()[:1] in ("[", "{"):
+            return True
         if not isinstance(value, dict | list):
             continue
         held = cast("dict[str, object] | list[object]", value)

@@ -27,7 +27,9 @@ MAX_READ_ERRORS: Final = 1_000
 MAX_UNKNOWN: Final = 1_000
 """Members that an object without room for others may have beside its own, each of which is an error."""
 
-_FAILING_FAST: Final = frozenset({"list", "set", "frozenset", "tuple", "dict"})
+_FAILING_FAST: Final = frozenset(
+    {"list", "set", "frozenset", "tuple", "dict", "deque", "frozendict", "ordered-dict", "counter"}
+)
 """Types of nodes in pydantic's core schema that can end at the first wrong item."""
 
 _WITH_FIELDS: Final = frozenset({"model-fields", "typed-dict", "dataclass-args"})

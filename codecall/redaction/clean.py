@@ -32,6 +32,7 @@ from codecall.options import SanitizationOptions
 from codecall.redaction.matching import matcher_of
 from codecall.redaction.patterns import (
     COMMON_VARIABLES,
+    CONNECTION,
     CREDENTIAL,
     INVISIBLE,
     MARK,
@@ -71,6 +72,10 @@ MAX_QUICK_CHARS: Final = 500
 _CUT_WINDOW: Final = 400
 """How far a cut may move back to reach a blank. Longer than the credentials PATTERNS knows, but for JWTs."""
 
+_MAX_MATCH: Final = 1_500
+"""Characters of a credential with its name, as far as they are looked for where a text is cut. The patterns take longer
+ones without their end."""
+
 _MAX_SPELLING: Final = 12
 """Characters that one of a secret may be spelled with where a text is cut: `\\\\ud83d\\\\ude00` has twelve."""
 
@@ -99,10 +104,14 @@ def clean_text(text: str, options: SanitizationOptions, secrets: Sequence[str] |
             one that stands in what a script has written, `secrets_not_in`, it would learn that its guess is right.
     """
     known = tuple(environment_secrets() if secrets is None else secrets) if options.remove_file_paths else ()
-    if known and len(text) > MAX_TEXT_CHARS:
-        end = MAX_TEXT_CHARS + _MAX_SPELLING * max(map(len, known))
-        text = matcher_of(known).replace(text[:end], lambda _: CREDENTIAL) + text[end:]
-    shortened = _shorten(text)
+    shortened = text
+    if len(text) > MAX_TEXT_CHARS:
+        end = MAX_TEXT_CHARS + _MAX_MATCH + _MAX_SPELLING * max(map(len, known), default=0)
+        head = INVISIBLE.sub("", well_formed(text[:end]))
+        if known:
+            head = matcher_of(known).replace(head, lambda _: CREDENTIAL)
+        text = head + text[end:]
+        shortened = text[: _cut_place(text, head, options)]
     valid = well_formed(shortened)
     visible = INVISIBLE.sub("", valid)
     cleaned = _clean_visible(visible, options, known)
@@ -113,11 +122,24 @@ def clean_text(text: str, options: SanitizationOptions, secrets: Sequence[str] |
     return cleaned.strip() if cleaned != text else text
 
 
-def _shorten(text: str) -> str:
-    end = min(len(text), MAX_TEXT_CHARS)
-    while MAX_TEXT_CHARS - _CUT_WINDOW < end < len(text) and not text[end].isspace():
-        end -= 1
-    return text[:end]
+def _cut_place(text: str, head: str, options: SanitizationOptions) -> int:
+    """Where `text`, which begins with `head`, is cut: at a blank, and amid nothing that the patterns would remove."""
+    place = end = min(len(text), MAX_TEXT_CHARS)
+    while MAX_TEXT_CHARS - _CUT_WINDOW < place < len(text) and not text[place].isspace():
+        place -= 1
+    if place == len(text) or not options.remove_file_paths:
+        return place
+    matches = [
+        match.span()
+        for rule in PATTERNS
+        if CREDENTIAL in rule.mark or CONNECTION in rule.mark
+        for match in rule.pattern.finditer(head)
+        if end - _MAX_MATCH <= match.start() < end < match.end() + _CUT_WINDOW
+    ]
+    for start, stop in sorted(matches, reverse=True):
+        if start < place < stop:
+            place = start
+    return place
 
 
 def _clean_visible(text: str, options: SanitizationOptions, secrets: tuple[str, ...]) -> str:

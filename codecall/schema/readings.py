@@ -9,6 +9,7 @@ reading of the others; where the schema says nothing, or what cannot be decided,
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
@@ -118,7 +119,9 @@ def _literal(value: object, *, numbers: bool) -> object:
         return [_literal(item, numbers=numbers) for item in cast("list[object]", value)]
     if not numbers and (truth := _truth_value(value)) is not None:
         return truth
-    return next(iter(_numbers(value)), value) if isinstance(value, str) else value
+    with suppress(UnreadableError):
+        return next(iter(_numbers(value)), value) if isinstance(value, str) else value
+    return value
 
 
 class _Readings:
@@ -305,7 +308,11 @@ def _truth_value(value: object) -> bool | None:
 
 
 def _numbers(value: object) -> list[object]:
-    """A number, or the one that a text is; of anything else, nothing."""
+    """A number, or the one that a text is; of anything else, nothing.
+
+    Raises:
+        UnreadableError: it is not a number to compare with (NaN).
+    """
     if isinstance(value, str):
         try:
             value = read_number(value)
@@ -313,4 +320,6 @@ def _numbers(value: object) -> list[object]:
             return []
     if isinstance(value, int):
         return [IntOrText(value)]
+    if isinstance(value, float) and math.isnan(value):
+        raise UnreadableError
     return [FloatOrText(value)] if isinstance(value, float) else []

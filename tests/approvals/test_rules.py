@@ -75,6 +75,19 @@ async def test_so_is_a_truth_value(urgent: object) -> None:
     assert await action(TOOL, {"action": "deny", "input": URGENT}, urgent=urgent) == "deny"
 
 
+@pytest.mark.parametrize("kind", ["number", ["number", "string"], None])
+@pytest.mark.parametrize("amount", [float("nan"), "NaN", " nan "])
+async def test_what_cannot_be_compared_counts_against_the_call(kind: Any, amount: object) -> None:
+    entry = replace(TOOL, input_schema={"properties": {"amount": {"type": kind} if kind else {}}})
+    bounds = {"type": kind, "minimum": 0, "maximum": 100} if kind else {"minimum": 0, "maximum": 100}
+    allow = {"action": "allow", "input": {"properties": {"amount": bounds}, "required": ["amount"]}}
+    deny = {"action": "deny", "input": {"properties": {"amount": {"not": {"maximum": 100}}}, "required": ["amount"]}}
+    assert await action(entry, allow, {"action": "ask"}, amount=amount) == "ask"
+    assert await action(entry, allow, {"action": "ask"}, amount=5.5) == "allow"
+    assert await action(entry, deny, amount=amount) == "deny"
+    assert await action(entry, deny, amount=5.5) == "allow"
+
+
 @pytest.mark.parametrize(("amount", "urgent"), [("500", "no"), (" 5e2 ", "x"), ("5", "yes"), ("1", "ON")])
 async def test_rules_that_restrict_read_texts_as_what_they_spell(amount: str, urgent: str) -> None:
     text = {"type": "string"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal
 
@@ -9,7 +10,7 @@ import pytest
 from fastmcp import Client, FastMCP
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Json, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 from typing_extensions import TypedDict
 
@@ -66,11 +67,16 @@ def closed_data(d: ClosedData) -> None: ...
 def pets(d: list[Annotated[Cat | Dog, Field(discriminator="kind")]]) -> None: ...
 def optional(d: list[list[Row] | None] | None = None) -> None: ...
 def anything(d: Any) -> None: ...
+def jsoned(d: Json[list[str]]) -> None: ...
+def dequed(d: deque[int]) -> None: ...
+def counted(d: Counter[str]) -> None: ...
+def ordered(d: OrderedDict[str, int]) -> None: ...
 def even(d: list[Even]) -> None: ...
 
 
 FUNCTIONS: Sequence[Callable[..., Any]] = (
     *(numbers, unions, named, tupled, unique, rows, closed, closed_dict, closed_data, pets, optional, anything),
+    *(jsoned, dequed, counted, ordered),
 )
 
 FIELDS = st.sampled_from(["number", "tags", "rows", "below", "kind", "lives", "tricks", "x"])
@@ -121,6 +127,10 @@ def test_the_verdict_is_that_of_pydantic(function: Callable[..., Any], value: ob
         (closed_data, {str(number): 1 for number in range(MANY)}),
         (pets, [{"kind": "cow"}] * MANY),
         (optional, [[{}] * MANY] * 2),
+        (jsoned, "[" + "1," * MANY + "1]"),
+        (dequed, ["x"] * MANY),
+        (counted, {str(number): "x" for number in range(MANY)}),
+        (ordered, {str(number): "x" for number in range(MANY)}),
     ],
 )
 @pytest.mark.parametrize("strict", [False, True])
@@ -154,6 +164,7 @@ def test_what_else_a_validator_raises_is_left_to_the_call() -> None:
         ([[1] * 50] * 50, True),
         ({str(number): {} for number in range(MAX_QUICK_VALUES)}, True),
         ("x" * 1_000_000, False),
+        (" [" + "1," * MAX_QUICK_VALUES + "1]", True),
     ],
 )
 def test_what_has_many_values(value: object, many: bool) -> None:

@@ -165,6 +165,34 @@ def test_a_cut_never_leaves_half_a_secret_of_the_environment(
     assert CREDENTIAL in cleaned or "…[truncated " in cleaned
 
 
+@pytest.mark.parametrize("before", [3_900, 3_940, 3_980, 3_999])
+@pytest.mark.parametrize("filler", ["y ", "yyyyyyyyyy"])
+@pytest.mark.parametrize(
+    ("secret", "part"),
+    [
+        ('{"password": "correct horse battery staple 99 zebra crossing"}', "horse"),
+        ("{'name': 'X-Api-Key', 'value': 'correct horse battery staple 99 zebra crossing'}", "horse"),
+        ("<password>correct horse battery staple 99 zebra crossing</password>", "horse"),
+        (f" ghp_{'aB3' * 12} ", "ghp_aB3"),
+        ("postgresql://ann:hunter2345678@db.example.com/x", "hunter"),
+        ("Authorization: Bearer abcdefghijklmnop0123456789", "abcdefg"),
+    ],
+)
+def test_a_cut_falls_in_nothing_that_is_removed(secret: str, part: str, filler: str, before: int) -> None:
+    text = (filler * before)[:before] + " " + secret + " z" * 4_000
+    cleaned = clean_text(text, ON)
+    assert part not in cleaned
+    assert "…[truncated " in cleaned
+    assert len(cleaned) > 2_000
+
+
+def test_a_cut_leaves_no_half_of_a_secret_with_invisible_characters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DB_PASSWORD", secret := "correct-horse-9348-zebra")
+    spelled = "\u200b".join(secret)
+    for before in range(3_950, 4_000, 7):
+        assert "orse" not in clean_text("y " * (before // 2) + spelled + " z" * 4_000, ON).replace("\u200b", "")
+
+
 def test_a_value_is_removed_if_its_object_names_a_secret() -> None:
     headers = [{"name": "X-Api-Key", "value": "hunter2"}, {"key": "color", "value": "red"}]
     assert clean_value(headers, ON) == [{"name": "X-Api-Key", "value": CREDENTIAL}, {"key": "color", "value": "red"}]

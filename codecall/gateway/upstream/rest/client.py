@@ -18,19 +18,13 @@ import httpx2
 
 from codecall.gateway.config.options import OpenApiServer
 from codecall.gateway.upstream.addresses import guard_connection
+from codecall.gateway.upstream.bounds.http_client import create_http_client
 from codecall.gateway.upstream.messages import (
     MAX_ERROR_CHARS,
     find_excess,
     outside_strings,
 )
-from codecall.gateway.upstream.responses import (
-    UNCOMPRESSED,
-    BoundedBody,
-    ErrorBody,
-    forget_cookies,
-    take_charset,
-    unread,
-)
+from codecall.gateway.upstream.responses import BoundedBody, ErrorBody, take_charset, unread
 from codecall.jsonio.check import replace_lone_surrogates
 
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
@@ -61,15 +55,7 @@ def create_client(base_url: str, options: OpenApiServer, public_but: str | None)
         options: with all references replaced.
         public_but: the only host at which the API need not be public; None: it may be anywhere.
     """
-    client = httpx2.AsyncClient(
-        base_url=base_url,
-        headers={**UNCOMPRESSED, **options.headers},
-        timeout=options.call_timeout_s,
-        follow_redirects=False,
-    )
-    if not options.per_client:
-        forget_cookies(client)
-    own = {*map(str.lower, client.headers.keys()), *_REQUEST_HEADERS, *(("cookie",) if options.per_client else ())}
+    own: set[str] = set()
 
     async def check_request(request: httpx2.Request) -> None:
         allowed = own | CALL_HEADERS.get()
@@ -79,7 +65,16 @@ def create_client(base_url: str, options: OpenApiServer, public_but: str | None)
             refusal = f"the document says that the API is at {request.url.host}, which is no public address"
             guard_connection(request, [public_but], refusal)
 
-    client.event_hooks = {"request": [check_request], "response": [_bound_response]}
+    client = create_http_client(
+        headers=dict(options.headers),
+        on_request=[check_request],
+        on_response=[_bound_response],
+        keep_cookies=options.per_client,
+        base_url=base_url,
+        timeout=options.call_timeout_s,
+        follow_redirects=False,
+    )
+    own.update(map(str.lower, client.headers.keys()), _REQUEST_HEADERS, ("cookie",) if options.per_client else ())
     return client
 
 

@@ -15,8 +15,9 @@ import yaml
 from codecall.concurrency import StoppableThreads
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import OpenApiServer
+from codecall.gateway.upstream.bounds.http_client import create_http_client
 from codecall.gateway.upstream.messages import is_within_value_limit
-from codecall.gateway.upstream.responses import COMPRESSED, UNCOMPRESSED, ResponseBody
+from codecall.gateway.upstream.responses import COMPRESSED, ResponseBody
 from codecall.gateway.upstream.rest.work import MAX_DEPTH
 from codecall.jsonio.check import NotJsonError
 from codecall.jsonio.core_yaml import FAST_LOADER, read_quickly
@@ -99,10 +100,10 @@ async def _download(name: str, options: OpenApiServer) -> bytes:
     """The document at a URL."""
     # Headers are for the API, and for its document only if that is where the API is: else they might be shown to
     # somebody else.
-    headers = {**UNCOMPRESSED, **_document_headers(options)}
+    headers = dict(_document_headers(options))
     timeout = httpx2.Timeout(options.start_timeout_s)
     async with (
-        httpx2.AsyncClient(timeout=timeout, follow_redirects=False, headers=headers) as client,
+        create_http_client(timeout=timeout, follow_redirects=False, headers=headers) as client,
         asyncio.timeout(options.start_timeout_s),
         client.stream("GET", options.openapi) as response,
     ):
