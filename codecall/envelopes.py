@@ -85,6 +85,8 @@ class CallRecord:
     """In seconds of `time.perf_counter`; None before it was."""
     ended: float | None = None
     """The same; None while it runs, and for good of a call that was given up."""
+    was_given_up: bool = False
+    """Nobody waits for its answer any more, in a run that goes on."""
     code: str | None = None
     """The error's code, of a call that failed."""
     result_chars: int = 0
@@ -120,7 +122,7 @@ class CallRecord:
     @property
     def is_under_way(self) -> bool:
         """Whether it may be taking effect now."""
-        return self.started is not None and self.ended is None and not self.is_gated
+        return self.started is not None and self.ended is None and not self.is_gated and not self.was_given_up
 
     @property
     def outcome(self) -> CallOutcome:

@@ -31,6 +31,7 @@ LONG: dict[str, str] = {
     "codecall.sandbox.enclave": "the enclave and the runs that it has in flight",
     "codecall.resume.replay": "the memory of one run: what it answers, what it writes, and what it refuses to repeat",
     "codecall.calls.blocks": "the blocks of one run: kept, looked up, and put into inputs for tools and for persons",
+    "codecall.composite.run": "one run of a workflow: the order of its steps, what each kind does, and how it ends",
     "codecall.gateway.upstream.relay": "all that a server sends besides answers, and whom it may reach",
     "codecall.gateway.gateway": "the whole wiring of the gateway, from its options to the server that clients see",
     "codecall.calls.access": "every rule with its error, and the lookups of names by which scripts reach tools",

@@ -166,6 +166,10 @@ class FailureTranslator:
             # within it can be allowed.
             error.ends_script = decision.ends_script
             error.hint, error.shown_path = decision.hint, decision.shown_path
+        elif cause is not None and own_error is not None and isinstance(hint := own_error.get("hint"), str):
+            error.hint = hint
+        if isinstance(result, FailedRunResult) and (effects := result.effects):
+            error.hint = f"{error.hint or ''} {effects}".strip()
         return error
 
     def from_lookup(self, failure: Exception, entry: CatalogEntry) -> ToolCallError:

@@ -4,7 +4,7 @@ tool that is a run itself."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, cast
 
 from fastmcp.tools.base import ToolResult
 from mcp_types import InputRequiredResult, InputResponses, TextContent
@@ -18,6 +18,10 @@ AnswerQuestions = Callable[[CatalogEntry, InputRequiredResult], Awaitable[InputR
 
 CurrentEntry = Callable[[], Awaitable[CatalogEntry | None]]
 """Gives what is called as it is now; None if it may be called no longer."""
+
+
+MAX_EFFECTS: Final = 10
+"""Steps of a composite tool that a sentence names."""
 
 
 class ResolvedInput(NamedTuple):
@@ -82,3 +86,16 @@ class FailedRunResult(ToolResult):
     def error(self) -> CodeCallError:
         """Why the run failed."""
         return self._error
+
+    @property
+    def effects(self) -> str:
+        """What the run had done before, by the steps and iterations of a composite tool, as a sentence; or empty."""
+        body: JsonObject = self.structured_content or {}
+        steps = cast("dict[str, str]", body.get("steps", {}))
+        iterations = cast("dict[str, dict[str, int]]", body.get("iterations", {}))
+        done = [name for name, status in steps.items() if status == "completed"]
+        for name, counts in iterations.items():
+            if name not in done and counts["completed"]:
+                done.append(f"{counts['completed']} of {counts['count']} iterations of {name}")
+        more = f" and {len(done) - MAX_EFFECTS} more" if len(done) > MAX_EFFECTS else ""
+        return f"Steps of it that had completed are not undone: {', '.join(done[:MAX_EFFECTS])}{more}." if done else ""

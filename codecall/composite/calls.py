@@ -79,6 +79,7 @@ class WorkflowCalls:
             raise
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is None or task.cancelling():
+                record.was_given_up = True
                 raise
             # Nobody has cancelled this step: the tool let through the end of something of its own.
             record.end(ToolCallError.code)

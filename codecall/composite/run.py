@@ -113,6 +113,8 @@ class WorkflowRun:
         self._has_large = exceeds_chars(params, LARGE_CHARS)
         """Whether its arguments, or a collection, are large."""
         self._ended_early: dict[str, str] = {}
+        self.iterations: dict[str, JsonObject] = {}
+        """By the id of each `forEach` step that has ended: how many iterations there are, completed and failed."""
         """What became of the steps that the end of the run has ended."""
 
     @property
@@ -299,11 +301,14 @@ class WorkflowRun:
             {"index": index, "item": item, "status": "not_run"} for index, item in enumerate(items)
         ]
         queue = iter(iterations)
+        is_ending = False
         working = max(1, min(step.max_parallel, len(iterations)))
 
         async def work() -> None:
-            nonlocal working
+            nonlocal working, is_ending
             for entry in queue:
+                if is_ending:
+                    break
                 data = {**self._data, "forEach": {step.item_var: entry["item"], "index": entry["index"]}}
                 render_all = partial(render_arguments, step.step.arguments, schema, data, self._budget)
                 try:
@@ -312,6 +317,9 @@ class WorkflowRun:
                 except CodeCallError as error:
                     entry.update(status="failed", error=error.message)
                     if step.on_error.action != "continue" or ends_run(error):
+                        is_ending = True
+                        if isinstance(error, ApprovalRequiredError):
+                            await wait_for_calls(self._calls.records)
                         raise
                 else:
                     entry.update(status="completed", output=output)
@@ -332,17 +340,13 @@ class WorkflowRun:
         except BaseExceptionGroup as failures:
             raise failures.with_traceback(None).exceptions[0] from None
         finally:
+            statuses = [str(entry["status"]) for entry in iterations]
+            counts = {status: statuses.count(status) for status in ("completed", "failed")}
+            self.iterations[step.id] = {"count": len(iterations), **counts}
             # What it raised, and the task of this step, keep the frames of their tracebacks, and those keep the run.
             del group
             self._clock.count_calls(1 - working)
-        failed = sum(entry["status"] == "failed" for entry in iterations)
-        output = {
-            "iterations": iterations,
-            "count": len(iterations),
-            "completed": len(iterations) - failed,
-            "failed": failed,
-        }
-        return StepOutcome("completed", output)
+        return StepOutcome("completed", {"iterations": iterations, **self.iterations[step.id]})
 
     async def _collection(self, step: ForEachStep) -> list[object]:
         text = await self._render(step.collection)

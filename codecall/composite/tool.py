@@ -278,7 +278,9 @@ class _Run:
     def _answer(self, result: ExecutionResult, blocks: list[ContentBlock]) -> ToolResult:
         run = self._run
         about: JsonObject = {"steps": run.statuses if run is not None else {}}
-        failed = {"step": run.failed_step} if run is not None and run.failed_step else {}
+        failed: JsonObject = {"step": run.failed_step} if run is not None and run.failed_step else {}
+        if run is not None and run.iterations:
+            failed["iterations"] = run.iterations
         return answer_of(result, failed, blocks, about, declares_output=self._workflow.output is not None)
 
 

@@ -180,6 +180,72 @@ async def test_a_decision_ends_the_run_that_calls_it(
     assert mail.done == []
 
 
+EACH = {
+    "name": "each",
+    "description": "Send to each",
+    "steps": [
+        {
+            "id": "letters",
+            "type": "forEach",
+            "collection": '["ann", "ben", "eve"]',
+            "maxParallel": 2,
+            "step": {"tool": "slow", "arguments": {"to": "{{.forEach.item}}"}},
+        }
+    ],
+}
+LATE = {
+    "name": "late",
+    "description": "Give up a slow call, and send",
+    "steps": [
+        {"id": "slow", "tool": "slow", "timeout": "1s", "onError": {"action": "continue"}, "arguments": {"to": "ever"}},
+        {"id": "send", "tool": "send", "arguments": {"to": "ben"}, "dependsOn": ["slow"]},
+    ],
+}
+FEW: list[dict[str, Any]] = [
+    {"tools": ["slow"], "action": "allow", "input": {"properties": {"to": {"enum": ["ann", "ever"]}}}},
+    {"read_only": False, "action": "ask"},
+]
+
+
+def slow_office(definition: dict[str, Any]) -> tuple[Office, asyncio.Event]:
+    """An office with this composite tool, and a tool that waits for the event unless it is for ever."""
+    mail, go_on = office(definition, approvals=FEW), asyncio.Event()
+
+    async def slow(to: str) -> str:
+        """Send a letter slowly."""
+        await (asyncio.Event() if to == "ever" else go_on).wait()
+        mail.done.append(f"slow {to}")
+        return to
+
+    mail.server.tool(slow)
+    return mail, go_on
+
+
+async def test_an_allowed_iteration_ends_before_the_run_stops_for_another() -> None:
+    mail, go_on = slow_office(EACH)
+
+    async def release() -> None:
+        while "unanswered" not in [decision for _, decision in mail.decisions()]:
+            await asyncio.sleep(0.001)
+        go_on.set()
+
+    async with mail.client() as client:
+        releasing = asyncio.create_task(release())
+        call = client.call_tool("each", {}, raise_on_error=False)
+        answer = (await call).structured_content or {}
+        await releasing
+    assert (answer["code"], mail.done) == ("APPROVAL_REQUIRED", ["slow ann"])
+    assert answer["iterations"] == {"letters": {"count": 3, "completed": 1, "failed": 1}}
+
+
+async def test_a_call_that_was_given_up_is_not_waited_for() -> None:
+    mail, _ = slow_office(LATE)
+    async with mail.client() as client:
+        answer = (await client.call_tool("late", {}, raise_on_error=False)).structured_content or {}
+    assert (answer["code"], answer["steps"]) == ("APPROVAL_REQUIRED", {"slow": "failed", "send": "failed"})
+    assert mail.done == []
+
+
 async def test_a_state_is_for_its_caller_its_arguments_and_one_use() -> None:
     verifier = StaticTokenVerifier(
         tokens={name: {"client_id": name, "sub": name, "scopes": []} for name in ("ann", "mallory")}

@@ -720,3 +720,40 @@ async def test_where_a_workflow_says_what_its_answer_looks_like_too_large_a_one_
         answer = await client.call_tool("codecall:execute", {"script": script})
         assert answer.structured_content is not None
         assert answer.structured_content["result"] > 80_000
+
+
+@pytest.mark.parametrize("way", ["direct", "script", "invoke"])
+async def test_a_failure_says_what_had_been_done(way: str) -> None:
+    server = FastMCP[Any]("office")
+
+    @server.tool
+    def send(to: str) -> str:
+        """Send a letter."""
+        if to == "eve":
+            raise ToolError("there is no eve")
+        return to
+
+    each = {
+        "id": "each",
+        "type": "forEach",
+        "collection": '["ann", "ben", "eve", "kim"]',
+        "maxParallel": 1,
+        "step": {"tool": "send", "arguments": {"to": "{{.forEach.item}}"}},
+        "dependsOn": ["first"],
+    }
+    definition = flow(step("first", "send", arguments={"to": "ann"}), each)
+    async with served(server, definition) as client:
+        if way == "script":
+            answer = await client.call_tool("codecall:execute", {"script": "return await flow({})"})
+        elif way == "invoke":
+            answer = await client.call_tool("codecall:invoke", {"tool": "flow", "input": {}}, raise_on_error=False)
+        else:
+            answer = await client.call_tool("flow", {}, raise_on_error=False)
+    body = answer.structured_content or {}
+    if way == "direct":
+        assert body["steps"] == {"first": "completed", "each": "failed"}
+        assert body["iterations"] == {"each": {"count": 4, "completed": 2, "failed": 1}}
+        return
+    assert body["error"]["hint"].startswith("A call that this tool makes failed: ")
+    effects = "Steps of it that had completed are not undone: first, 2 of 4 iterations of each."
+    assert effects in body["error"]["hint"]
