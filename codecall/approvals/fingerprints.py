@@ -263,9 +263,10 @@ def _sample_starts(said: bytearray) -> list[int]:
     spread = (length * number // SAMPLES for number in range(SAMPLES))
     starts = sorted({*ends, *(last - start for start in ends), *spread})
     starts = [start for start in starts if 0 <= start <= last]
-    # Alphabets differ in the other characters.
+    # Alphabets differ in the other characters. One sample at least has to be whole, for `cuts`.
     alike = [start for start in starts if said[start : start + BLOCK].isalnum()]
-    return alike if len(alike) >= FEWEST_SAMPLES else starts
+    whole = last - BLOCK + 1
+    return alike if len(alike) >= FEWEST_SAMPLES and (whole < 0 or alike[0] <= whole) else starts
 
 
 def _readings(text: str) -> dict[str, None]:

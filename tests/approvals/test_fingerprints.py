@@ -103,6 +103,7 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 @given(data=st.binary(max_size=2_000), before=PROSE, after=PROSE)
 @example(data=bytes(range(256)), before="/", after="A")
 @example(data=bytes(range(256)) * 1_000, before="", after="")
+@example(data=b"\0\0>" + bytes(14), before="", after="")
 def test_data_is_the_same_in_every_spelling(
     spelled: Callable[[str], str], data: bytes, before: str, after: str
 ) -> None:
