@@ -76,6 +76,9 @@ _MAX_MATCH: Final = 1_500
 """Characters of a credential with its name, as far as they are looked for where a text is cut. The patterns take longer
 ones without their end."""
 
+_WINDOWS: Final = (1, 2, 4, 8)
+"""How much of a text is looked at, in multiples of what is kept, where most of it is invisible or a secret."""
+
 _MAX_SPELLING: Final = 12
 """Characters that one of a secret may be spelled with where a text is cut: `\\\\ud83d\\\\ude00` has twelve."""
 
@@ -106,12 +109,9 @@ def clean_text(text: str, options: SanitizationOptions, secrets: Sequence[str] |
     known = tuple(environment_secrets() if secrets is None else secrets) if options.remove_file_paths else ()
     shortened = text
     if len(text) > MAX_TEXT_CHARS:
-        end = MAX_TEXT_CHARS + _MAX_MATCH + _MAX_SPELLING * max(map(len, known), default=0)
-        head = INVISIBLE.sub("", well_formed(text[:end]))
-        if known:
-            head = matcher_of(known).replace(head, lambda _: CREDENTIAL)
+        head, most, end = _beginning(text, known)
+        shortened = head[: _cut_place(head, most, options)]
         text = head + text[end:]
-        shortened = text[: _cut_place(text, head, options)]
     valid = well_formed(shortened)
     visible = INVISIBLE.sub("", valid)
     cleaned = _clean_visible(visible, options, known)
@@ -122,24 +122,40 @@ def clean_text(text: str, options: SanitizationOptions, secrets: Sequence[str] |
     return cleaned.strip() if cleaned != text else text
 
 
-def _cut_place(text: str, head: str, options: SanitizationOptions) -> int:
-    """Where `text`, which begins with `head`, is cut: at a blank, and amid nothing that the patterns would remove."""
-    place = end = min(len(text), MAX_TEXT_CHARS)
-    while MAX_TEXT_CHARS - _CUT_WINDOW < place < len(text) and not text[place].isspace():
+def _beginning(text: str, secrets: tuple[str, ...]) -> tuple[str, int, int]:
+    """The beginning of a long text without secrets and what nobody sees, how many characters of it may be kept, and
+    where it ends in the text. At its end half a credential may stand."""
+    margin = _MAX_MATCH + _MAX_SPELLING * max(map(len, secrets), default=0)
+    head, most, end = "", 0, 0
+    for factor in _WINDOWS:
+        end = factor * (MAX_TEXT_CHARS + margin)
+        head = INVISIBLE.sub("", well_formed(text[:end]))
+        if secrets:
+            head = matcher_of(secrets).replace(head, lambda _: CREDENTIAL)
+        most = len(head) - margin if end < len(text) else len(head)
+        if most >= MAX_TEXT_CHARS or end >= len(text):
+            break
+    return head, min(max(most, 0), MAX_TEXT_CHARS), end
+
+
+def _cut_place(text: str, most: int, options: SanitizationOptions) -> int:
+    """Where `text` is cut to `most` characters: at a blank, and amid nothing that the patterns would remove."""
+    place = most
+    while most - _CUT_WINDOW < place < len(text) and not text[place].isspace():
         place -= 1
     if place == len(text) or not options.remove_file_paths:
-        return place
+        return max(place, 0)
     matches = [
         match.span()
         for rule in PATTERNS
         if CREDENTIAL in rule.mark or CONNECTION in rule.mark
-        for match in rule.pattern.finditer(head)
-        if end - _MAX_MATCH <= match.start() < end < match.end() + _CUT_WINDOW
+        for match in rule.pattern.finditer(text)
+        if most - _MAX_MATCH <= match.start() < most < match.end() + _CUT_WINDOW
     ]
     for start, stop in sorted(matches, reverse=True):
         if start < place < stop:
             place = start
-    return place
+    return max(place, 0)
 
 
 def _clean_visible(text: str, options: SanitizationOptions, secrets: tuple[str, ...]) -> str:

@@ -193,6 +193,19 @@ def test_a_cut_leaves_no_half_of_a_secret_with_invisible_characters(monkeypatch:
         assert "orse" not in clean_text("y " * (before // 2) + spelled + " z" * 4_000, ON).replace("\u200b", "")
 
 
+def test_a_text_that_is_mostly_secrets_or_colors_is_cut_in_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "correct horse battery staple 93 " * 12 + "end"
+    monkeypatch.setenv("DB_PASSWORD", secret)
+    for before in range(0, 400, 13):
+        text = "y" * before + f" {secret}" * 60 + " z" * 4_000
+        cleaned = clean_text(text, ON)
+        assert "horse" not in cleaned
+        assert CREDENTIAL in cleaned
+    colored = "".join(f"\x1b[3{number % 8}mword{number} \x1b[0m" for number in range(4_000))
+    assert clean_text(colored, ON).startswith("word0 word1 ")
+    assert len(clean_text(colored, ON)) > 3_500
+
+
 def test_a_value_is_removed_if_its_object_names_a_secret() -> None:
     headers = [{"name": "X-Api-Key", "value": "hunter2"}, {"key": "color", "value": "red"}]
     assert clean_value(headers, ON) == [{"name": "X-Api-Key", "value": CREDENTIAL}, {"key": "color", "value": "red"}]
