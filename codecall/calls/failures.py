@@ -158,19 +158,8 @@ class FailureTranslator:
                 suffix = f" The tool said: {without_links(text)}" if text else ""
                 message = f"{invalid_input_message(entry.name, problems, entry.input_schema)}{suffix}"
                 return self._error(entry, message, InvalidInputError, details=problems)
-        cause = result.error if isinstance(result, FailedRunResult) else None
-        decision = cause if isinstance(cause, (ApprovalDeniedError, ApprovalRequiredError)) else None
-        error = self._tool_error(entry, text, own_error, ToolCallError if decision is None else type(decision))
-        if decision is not None:
-            # What a person decides is about the whole run, and no hint of any tool could be trusted to say how a call
-            # within it can be allowed.
-            error.ends_script = decision.ends_script
-            error.hint, error.shown_path = decision.hint, decision.shown_path
-        elif cause is not None and own_error is not None and isinstance(hint := own_error.get("hint"), str):
-            error.hint = hint
-        if isinstance(result, FailedRunResult) and (effects := result.effects):
-            error.hint = f"{error.hint or ''} {effects}".strip()
-        return error
+        is_run = isinstance(result, FailedRunResult)
+        return self._run_error(result, entry, text, own_error) if is_run else self._tool_error(entry, text, own_error)
 
     def from_lookup(self, failure: Exception, entry: CatalogEntry) -> ToolCallError:
         """The error for an exception that the server raised while `entry` was looked up, before any call."""
@@ -303,6 +292,20 @@ class FailureTranslator:
             details=own_error.get("details"),
             retry=retry if isinstance(retry, int) and not isinstance(retry, bool) and retry >= 0 else None,
         )
+
+    def _run_error(
+        self, result: FailedRunResult, entry: CatalogEntry, text: str, own_error: JsonObject | None
+    ) -> ToolCallError:
+        decision = result.error if isinstance(result.error, (ApprovalDeniedError, ApprovalRequiredError)) else None
+        error = self._tool_error(entry, text, own_error, ToolCallError if decision is None else type(decision))
+        if decision is None:
+            error.hint = result.hint
+        else:
+            # It is about the whole run, and no hint of a tool could be trusted to say how a call can be allowed.
+            error.ends_script = decision.ends_script
+            error.hint, error.shown_path = decision.hint, decision.shown_path
+        error.hint = " ".join(filter(None, (error.hint, result.effects))) or None
+        return error
 
     def _error(
         self,

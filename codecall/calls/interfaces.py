@@ -20,10 +20,6 @@ CurrentEntry = Callable[[], Awaitable[CatalogEntry | None]]
 """Gives what is called as it is now; None if it may be called no longer."""
 
 
-MAX_EFFECTS: Final = 10
-"""Steps of a composite tool that a sentence names."""
-
-
 class ResolvedInput(NamedTuple):
     """The input of a call with the content of blocks in place of their references."""
 
@@ -67,6 +63,10 @@ class Gate(Protocol):
         ...
 
 
+MAX_EFFECTS: Final = 10
+"""Steps of a composite tool that a sentence names."""
+
+
 class FailedRunResult(ToolResult):
     """The answer of a tool that is itself a run of CodeCall's, and failed. No server can send one.
 
@@ -86,6 +86,12 @@ class FailedRunResult(ToolResult):
     def error(self) -> CodeCallError:
         """Why the run failed."""
         return self._error
+
+    @property
+    def hint(self) -> str | None:
+        """What its caller may do about it."""
+        hint = (self.structured_content or {}).get("hint")
+        return hint if isinstance(hint, str) else None
 
     @property
     def effects(self) -> str:

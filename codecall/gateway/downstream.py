@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from codecall.gateway.upstream.bounds.introduction import MAX_TEXT_CHARS
+from codecall.gateway.upstream.bounds.initialize_result import MAX_TEXT_CHARS
 from codecall.redaction.clean import well_formed
 
 logger = logging.getLogger("codecall")

@@ -66,7 +66,7 @@ async def definitions_verdict(sources: Sequence[str], options: GatewayOptions | 
     if not output.as_json:
         for finding in findings:
             output.line(str(finding))
-        compared = known.listed if known is not None else 0
+        compared = known.server_count if known is not None else 0
         against = f"against the tools of {count_of(compared, 'server')}" if compared else "without the tools of servers"
         checked = f"{count_of(len(read.tools) + len(read.wrong), 'definition')} checked {against}"
         if findings:
@@ -81,7 +81,7 @@ class ServerTools(NamedTuple):
 
     tools: Mapping[str, KnownTool]
     """Their tools by the names that steps and scripts call."""
-    listed: int
+    server_count: int
     """How many servers have listed them."""
     failures: Sequence[str]
     """Which servers cannot be asked."""

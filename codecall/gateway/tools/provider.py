@@ -23,7 +23,7 @@ from codecall.gateway.tools.components import CallGuard, GatewayResource
 from codecall.gateway.tools.disk_cache import ListingCacheFile
 from codecall.gateway.tools.filter import HiddenComponent, ReservedNames, screen_components
 from codecall.gateway.tools.refresher import ListingRefresher, OnChanged
-from codecall.gateway.upstream.bounds.introduction import MAX_TEXT_CHARS
+from codecall.gateway.upstream.bounds.initialize_result import MAX_TEXT_CHARS
 from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing, read_resources
 from codecall.redaction.clean import well_formed

@@ -326,8 +326,8 @@ class UpstreamConnection:
 
     async def _describe_first_error(self, failure: MCPError) -> str:
         """Say why there was an error in place of the answer to the first request."""
-        if self.router.introduction_excess is not None:
-            return f"its first answer has more than {self.router.introduction_excess}"
+        if self.router.initialize_excess is not None:
+            return f"its first answer has more than {self.router.initialize_excess}"
         if failure.error.code != mcp_types.CONNECTION_CLOSED or self._transport is None:
             return f"it answered its first request with error {failure.error.code}"
         self.ended_before_answer = isinstance(self._transport, ProcessTransport)

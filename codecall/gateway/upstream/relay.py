@@ -321,7 +321,7 @@ class MessageRouter:
         self._sampling = sampling
         self.calls: dict[InFlightCall, None] = {}
         """In the order in which they began."""
-        self.introduction_excess: str | None = None
+        self.initialize_excess: str | None = None
         """What the server's first answer had too much of, if it was not read for that."""
         self._server = server
         self._logger = logger
@@ -374,7 +374,7 @@ class MessageRouter:
         if self._invalid & (self._invalid - 1) == 0:
             self._logger.warning("%d invalid notifications were left out, the last a %r", self._invalid, method)
 
-    def introduction_cut(self, left_out: Sequence[str]) -> None:
+    def initialize_result_cut(self, left_out: Sequence[str]) -> None:
         """Note what was left out of what the server says of itself."""
         self._logger.warning("of what it says of itself was left out: %s", ", ".join(left_out))
 

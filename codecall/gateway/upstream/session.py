@@ -30,7 +30,11 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from codecall.gateway.upstream.bounds.introduction import INTRODUCTIONS, cut_introduction, find_introduction_excess
+from codecall.gateway.upstream.bounds.initialize_result import (
+    INITIALIZE_METHODS,
+    cut_initialize_result,
+    find_initialize_excess,
+)
 from codecall.gateway.upstream.bounds.long_results import attach_parts, detach_parts
 from codecall.gateway.upstream.messages import (
     MAX_UNSOLICITED_BYTES,
@@ -248,19 +252,19 @@ class _BoundedReader:
         kept = self._writer.kept_results.pop(cast("mcp_types.RequestId", response_id), None)
         if isinstance(message, mcp_types.JSONRPCResponse):
             message.result = message.result if kept is None else kept
-            introduces = method in INTRODUCTIONS
-            excess = self._excess_introduced(message.result) if introduces else _excess_asked(message.result)
+            is_initialize = method in INITIALIZE_METHODS
+            excess = self._initialize_excess(message.result) if is_initialize else _excess_asked(message.result)
             if excess is not None:
                 return unreadable_response(message.id, f"it has more than {excess}")
-            if not introduces:
+            if not is_initialize:
                 await detach_parts(message.result, self._version())
         return message
 
-    def _excess_introduced(self, result: dict[str, Any]) -> str | None:
+    def _initialize_excess(self, result: dict[str, Any]) -> str | None:
         """Cut what the server says of itself; what it still has too much of, if it has."""
-        if left_out := cut_introduction(result):
-            self._router.introduction_cut(left_out)
-        excess = self._router.introduction_excess = find_introduction_excess(result)
+        if left_out := cut_initialize_result(result):
+            self._router.initialize_result_cut(left_out)
+        excess = self._router.initialize_excess = find_initialize_excess(result)
         return excess
 
     def _is_valid(self, message: mcp_types.JSONRPCNotification) -> bool:

@@ -47,6 +47,13 @@ from tests.loop_turns import assert_turns_below
 _ABOUT = {"name": "x", "version": "1"}
 
 
+async def sse_events(answers: asyncio.Queue[str]) -> AsyncIterator[str]:
+    """The stream of a server over SSE, which sends these answers."""
+    yield "event: endpoint\ndata: /sse\n\n"
+    while True:
+        yield f"data: {await answers.get()}\n\n"
+
+
 def behind() -> FastMCP[Any]:
     server: FastMCP[Any] = FastMCP("far", version="1.0")
 
@@ -139,14 +146,9 @@ async def test_what_a_server_sets_for_one_caller_is_not_sent_for_another(per_cli
 async def test_an_answer_that_is_too_large_for_sse_fails_its_call_alone() -> None:
     answers: asyncio.Queue[str] = asyncio.Queue()
 
-    async def events() -> AsyncIterator[str]:
-        yield "event: endpoint\ndata: /sse\n\n"
-        while True:
-            yield f"data: {await answers.get()}\n\n"
-
     async def answer(request: Request) -> Response:
         if request.method == "GET":
-            return StreamingResponse(events(), media_type="text/event-stream")
+            return StreamingResponse(sse_events(answers), media_type="text/event-stream")
         asked = await request.json()
         result: object = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": _ABOUT}
         if asked["method"] == "tools/call":
@@ -310,18 +312,14 @@ async def test_what_is_read_as_a_whole_is_bounded_whatever_it_is_called(
     def stream(request_id: int = 1, status: int = 200, **headers: str) -> Response:
         return StreamingResponse(endless(request_id), status, headers, "text/event-stream")
 
-    async def events() -> AsyncIterator[str]:
-        yield "event: endpoint\ndata: /sse\n\n"
-        while True:
-            yield f"data: {await answers.get()}\n\n"
-
     async def answer(request: Request) -> Response:
         if request.method == "DELETE":
             return stream()
         if "well-known" in request.url.path:
             return stream()
         if request.method == "GET":
-            return StreamingResponse(events(), media_type="text/event-stream") if place == "sse" else Response(b"", 405)
+            sse = StreamingResponse(sse_events(answers), media_type="text/event-stream")
+            return sse if place == "sse" else Response(b"", 405)
         asked = await request.json()
         if place in ("metadata", "401"):
             return stream(asked["id"], 401) if place == "401" else Response(status_code=401)

@@ -1,1 +1,1 @@
-"""What bounds the answers of servers before the libraries read them: introductions, long results, heads of HTTP."""
+"""What bounds the answers of servers before the libraries read them: first answers, long results, heads of HTTP."""

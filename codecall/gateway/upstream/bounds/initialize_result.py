@@ -13,8 +13,8 @@ from pydantic_core import to_json
 
 from codecall.gateway.upstream.messages import is_within_value_limit, shorten
 
-INTRODUCTIONS: Final = ("initialize", "server/discover")
-"""The requests that a server introduces itself in answer to."""
+INITIALIZE_METHODS: Final = ("initialize", "server/discover")
+"""The requests that a server is_initialize itself in answer to."""
 
 MAX_TEXT_CHARS: Final = 16_000
 """Characters of its instructions and of each text of `serverInfo`: ten times what is passed on of instructions
@@ -30,8 +30,8 @@ MAX_BYTES: Final = 1024 * 1024
 _INFO_TEXTS: Final = ("name", "title", "version", "description", "websiteUrl")
 
 
-def cut_introduction(result: dict[str, Any]) -> list[str]:
-    """Cut the texts of an introduction that are too long, with the mark that says how much is left out, and leave out
+def cut_initialize_result(result: dict[str, Any]) -> list[str]:
+    """Cut the texts of such a result that are too long, with the mark that says how much is left out, and leave out
     icons where they are too many; what was left out, for the log."""
     left_out = _cut_texts(result, ("instructions",), "")
     for info in _infos(result):
@@ -42,8 +42,8 @@ def cut_introduction(result: dict[str, Any]) -> list[str]:
     return left_out
 
 
-def find_introduction_excess(result: dict[str, Any]) -> str | None:
-    """How much of what an introduction may have, if it has more once it was cut: `10,000 values …`."""
+def find_initialize_excess(result: dict[str, Any]) -> str | None:
+    """How much of what such a result may have, if it has more once it was cut: `10,000 values …`."""
     data = to_json(result)
     if len(data) > MAX_BYTES:
         return f"{MAX_BYTES // 2**20} MiB about itself"

@@ -12,7 +12,12 @@ from fastmcp import FastMCP
 
 from codecall.errors import ServerUnavailableError
 from codecall.gateway.config.options import HttpServer, StdioServer
-from codecall.gateway.upstream.bounds.introduction import MAX_ICONS, MAX_TEXT_CHARS, MAX_VALUES, cut_introduction
+from codecall.gateway.upstream.bounds.initialize_result import (
+    MAX_ICONS,
+    MAX_TEXT_CHARS,
+    MAX_VALUES,
+    cut_initialize_result,
+)
 from codecall.gateway.upstream.server import Backend
 from tests.gateway.backends import serve_over_http
 from tests.gateway.listing_servers import Listed, gateway, tool
@@ -90,9 +95,9 @@ async def test_a_server_with_very_many_capabilities_is_not_used(
     "result",
     [{}, {"instructions": 5, "serverInfo": [], "_meta": 1}, {"serverInfo": {"name": [LONG], "icons": {"a": 1}}}],
 )
-def test_what_is_no_introduction_is_left_to_the_sdk(result: dict[str, Any]) -> None:
+def test_what_is_no_such_result_is_left_to_the_sdk(result: dict[str, Any]) -> None:
     before = repr(result)
-    assert cut_introduction(result) == []
+    assert cut_initialize_result(result) == []
     assert repr(result) == before
 
 
