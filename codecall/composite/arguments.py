@@ -4,7 +4,8 @@ tool's schema asks."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any, Final, cast
@@ -34,6 +35,9 @@ _TYPE_OF: Final[Mapping[type, str]] = {
     list: "array",
     dict: "object",
 }
+_ReadText = Callable[[str, JsonObject, JsonObject], object]
+"""Reads a text by the schema of its place, with the schema that this refers to."""
+
 QUICK_CHARS: Final = 8_192
 """Characters of arguments that are checked at once; more are in a thread."""
 
@@ -42,6 +46,19 @@ def with_defaults(arguments: Mapping[str, object], schema: JsonObject) -> JsonOb
     """Arguments with the defaults that their schema gives for those left out."""
     defaults = {name: value for name, value in property_defaults(schema).items() if name not in arguments}
     return {**arguments, **defaults}
+
+
+async def read_arguments(arguments: Mapping[str, object], schema: JsonObject) -> tuple[JsonObject, list[Problem]]:
+    """The arguments of a composite tool with their defaults, and texts read as what `schema` asks, as FastMCP reads
+    those of functions; and what is wrong with them. In a thread where that may take long."""
+
+    def read() -> tuple[JsonObject, list[Problem]]:
+        filled = with_defaults(arguments, schema)
+        with suppress(RecursionError):  # the check says so
+            filled = _map_members(filled, schema, schema, _convert)
+        return filled, argument_problems(filled, schema)
+
+    return await asyncio.to_thread(read) if exceeds_chars(arguments, QUICK_CHARS) else read()
 
 
 async def find_problems(arguments: object, schema: JsonObject) -> list[Problem]:
@@ -87,36 +104,30 @@ def render_arguments(
         TemplateError: a template fails.
     """
     root = schema or {}
-    return _rendered_members(arguments, root, root, data, budget)
 
-
-def _rendered_members(
-    members: Mapping[str, object],
-    schema: JsonObject,
-    root: JsonObject,
-    data: Mapping[str, object],
-    budget: TemplateBudget,
-) -> JsonObject:
-    rendered = {
-        name: _rendered(value, _property(schema, name, root), root, data, budget) for name, value in members.items()
-    }
-    return {name: value for name, value in rendered.items() if value is not MISSING}
-
-
-def _rendered(
-    value: object, schema: JsonObject, root: JsonObject, data: Mapping[str, object], budget: TemplateBudget
-) -> object:
-    if isinstance(value, str):
-        if (field := only_field(value)) is not None and (found := find_field(data, field)) in (None, MISSING):
+    def read(text: str, place: JsonObject, root: JsonObject) -> object:
+        if (field := only_field(text)) is not None and (found := find_field(data, field)) in (None, MISSING):
             return found
-        return coerce(render(value, data, budget), schema, root) if is_template(value) else value
+        return coerce(render(text, data, budget), place, root) if is_template(text) else text
+
+    return _map_members(arguments, root, root, read)
+
+
+def _map_members(members: Mapping[str, object], schema: JsonObject, root: JsonObject, read: _ReadText) -> JsonObject:
+    """An object with its texts read by their places in `schema`; without those that are `MISSING`."""
+    found = {name: _map_texts(value, _property(schema, name, root), root, read) for name, value in members.items()}
+    return {name: value for name, value in found.items() if value is not MISSING}
+
+
+def _map_texts(value: object, schema: JsonObject, root: JsonObject, read: _ReadText) -> object:
+    if isinstance(value, str):
+        return read(value, schema, root)
     if isinstance(value, Mapping):
-        return _rendered_members(cast("Mapping[str, object]", value), schema, root, data, budget)
+        return _map_members(cast("Mapping[str, object]", value), schema, root, read)
     if isinstance(value, (list, tuple)):
-        resolved = resolve(schema, root)
-        items = resolved.get("items")
+        items = resolve(schema, root).get("items")
         inner = cast("JsonObject", items) if isinstance(items, dict) else {}
-        found = [_rendered(item, inner, root, data, budget) for item in cast("Sequence[object]", value)]
+        found = [_map_texts(item, inner, root, read) for item in cast("Sequence[object]", value)]
         if MISSING in found:  # the items after it would move to its place
             gap = cast("Sequence[object]", value)[found.index(MISSING)]
             raise TemplateError(
@@ -125,6 +136,12 @@ def _rendered(
             )
         return found
     return value
+
+
+def _convert(text: str, schema: JsonObject, root: JsonObject) -> object:
+    """A text as what `schema` asks, with what it holds."""
+    value = coerce(text, schema, root)
+    return value if isinstance(value, str) else _map_texts(value, schema, root, _convert)
 
 
 def _property(schema: JsonObject, name: str, root: JsonObject) -> JsonObject:

@@ -26,7 +26,7 @@ from codecall.calls.blocks import BlockStore
 from codecall.calls.interfaces import FailedRunResult
 from codecall.calls.task import is_nested
 from codecall.catalog.entries import COMPOSITE_APP, META_KEY, tool_metadata
-from codecall.composite.arguments import find_problems, with_defaults
+from codecall.composite.arguments import read_arguments
 from codecall.composite.calls import WorkflowCalls
 from codecall.composite.definition import Definition, ElicitationStep, JsonObject, Workflow
 from codecall.composite.elicitation import StepQuestions
@@ -133,8 +133,8 @@ class CompositeTool(Tool):
         resume_from = None if _declares_resume(definition) else cast("str | None", values.pop(RESUME_PARAMETER, None))
         if resume_from is not None and runtime.options.resume is None:
             raise ValidationError(f"{self.name}: {RESUME_PARAMETER}: this server keeps nothing of runs that failed")
-        params = with_defaults(values, definition.parameters)
-        if problems := await find_problems(params, definition.parameters):
+        params, problems = await read_arguments(values, definition.parameters)
+        if problems:
             problems = advise_on_nulls(problems, params, definition.parameters)
             raise ValidationError(invalid_input_message(self.name, problems, definition.parameters))
         perform = partial(self.perform, runtime, params, resume_from)

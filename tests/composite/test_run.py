@@ -182,6 +182,33 @@ async def test_arguments_of_the_workflow_are_checked_by_its_schema(arguments: di
     assert stubs.calls == []
 
 
+@pytest.mark.parametrize(
+    ("schema", "given", "read"),
+    [
+        ({"type": "integer", "maximum": 200}, "100", 100),
+        ({"type": ["integer", "null"]}, "null", None),
+        ({"type": "boolean"}, " true", True),
+        ({"type": "array", "items": {"type": "number"}}, '["0.5", 1]', [0.5, 1]),
+        ({"type": "object", "properties": {"n": {"type": "integer"}}}, {"n": "7"}, {"n": 7}),
+        ({"type": "string"}, "100", "100"),
+    ],
+)
+async def test_texts_are_read_as_what_the_schema_asks(schema: dict[str, Any], given: object, read: object):
+    """As those of functions: a literal in a step, or of a client, that `composite check` has nothing against."""
+    stubs, echo = (
+        echo_server(),
+        {"value": "{{json .params.value}}" if schema != {"type": "string"} else "{{.params.value}}"},
+    )
+    stubs.add("typed", {"value": schema}, answer=lambda arguments: arguments)
+    parameters = {"type": "object", "properties": {"value": schema}, "required": ["value"]}
+    inner = flow(step("a", "typed", arguments=echo), parameters=parameters, name="inner")
+    outer = flow(step("a", "inner", arguments={"value": given}))
+    async with served(stubs.server, inner, outer) as client:
+        await client.call_tool("inner", {"value": given})
+        await client.call_tool("flow", {})
+    assert stubs.arguments("typed") == [{"value": read}] * 2
+
+
 async def test_a_step_that_fails_ends_the_run_and_cancels_the_others():
     server: FastMCP[Any] = FastMCP("failing")
     started, cancelled = asyncio.Event(), asyncio.Event()
