@@ -42,7 +42,7 @@ from pydantic import BaseModel
 from pydantic import ValidationError as PydanticValidationError
 
 from codecall.calls.input_texts import problems_from_text, without_links
-from codecall.calls.interfaces import FailedRunResult
+from codecall.calls.interfaces import FailedRunResult, InvalidArgumentsError
 from codecall.calls.pydantic_errors import MAX_READ_ERRORS, problems_from_pydantic
 from codecall.catalog.entries import CatalogEntry, JsonObject, call_kind, entry_label
 from codecall.errors import (
@@ -191,6 +191,8 @@ class FailureTranslator:
         self, failure: Exception, entry: CatalogEntry, arguments: Mapping[str, object] | None = None
     ) -> ToolCallError:
         """The error of a call whose arguments the tool's validation refuses."""
+        if isinstance(failure, InvalidArgumentsError):
+            return self.from_preflight(failure.problems, entry)
         cause = failure if isinstance(failure, PydanticValidationError) else failure.__cause__
         if not isinstance(cause, PydanticValidationError):
             return self._error(entry, f"{failure} {describe_parameters(entry.input_schema)}", InvalidInputError)
@@ -233,12 +235,8 @@ class FailureTranslator:
     ) -> ToolCallError:
         """The error for an exception of the tool, the resource or the prompt itself, which FastMCP passes on."""
         if is_raised_by_elicit(failure):
-            return self._error(
-                entry,
-                f"{entry_label(entry)} asks a person for input, which this client cannot give to a script",
-                InputRequiredError,
-                hint=_PERSON_HINT,
-            )
+            message = f"{entry_label(entry)} asks a person for input, which this client cannot give to a script"
+            return self._error(entry, message, InputRequiredError, hint=_PERSON_HINT)
         cause = failure.__cause__
         if isinstance(cause, MCPError):
             return self.from_mcp_error(cause, entry)

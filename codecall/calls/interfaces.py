@@ -1,17 +1,19 @@
-"""What a broker asks of those that decide about its calls, and that answer the questions of tools; and the failure of a
-tool that is a run itself."""
+"""What a broker asks of those that decide about its calls, and that answer the questions of tools; and the failures of
+tools that are runs themselves."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, cast
 
+from fastmcp.exceptions import ValidationError
 from fastmcp.tools.base import ToolResult
 from mcp_types import InputRequiredResult, InputResponses, TextContent
 from pydantic import PrivateAttr
 
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import CodeCallError
+from codecall.schema.validation import Problem, advise_on_nulls, invalid_input_message
 
 AnswerQuestions = Callable[[CatalogEntry, InputRequiredResult], Awaitable[InputResponses | None]]
 """Gives a person's answers to the questions of a tool; None if there are none."""
@@ -61,6 +63,23 @@ class Gate(Protocol):
             ToolCallError: the reason why it may not be made.
         """
         ...
+
+
+class InvalidArgumentsError(ValidationError):
+    """A composite tool refuses its arguments. FastMCP sends the message to clients.
+
+    Args:
+        name: The tool.
+        problems: What is wrong.
+        arguments: The arguments.
+        schema: The schema of its input.
+    """
+
+    def __init__(
+        self, name: str, problems: Sequence[Problem], arguments: Mapping[str, object], schema: JsonObject
+    ) -> None:
+        super().__init__(invalid_input_message(name, advise_on_nulls(problems, arguments, schema), schema))
+        self.problems = problems
 
 
 MAX_EFFECTS: Final = 10

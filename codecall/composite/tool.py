@@ -23,7 +23,7 @@ from mcp_types import ContentBlock, TextContent, ToolAnnotations
 from pydantic import PrivateAttr
 
 from codecall.calls.blocks import BlockStore
-from codecall.calls.interfaces import FailedRunResult
+from codecall.calls.interfaces import FailedRunResult, InvalidArgumentsError
 from codecall.calls.task import is_nested
 from codecall.catalog.entries import COMPOSITE_APP, META_KEY, tool_metadata
 from codecall.composite.arguments import read_arguments
@@ -44,7 +44,6 @@ from codecall.meta_tools.runs import StartedRun, max_value_bytes, run_observed
 from codecall.redaction.clean import ThreadedCleaner, secrets_not_in
 from codecall.resume.refusal import ResumeError
 from codecall.sandbox.clock import RunClock
-from codecall.schema.validation import advise_on_nulls, invalid_input_message
 
 RESUME_PARAMETER: Final = "resumeFrom"
 """The argument that every composite tool has where runs are kept."""
@@ -135,8 +134,7 @@ class CompositeTool(Tool):
             raise ValidationError(f"{self.name}: {RESUME_PARAMETER}: this server keeps nothing of runs that failed")
         params, problems = await read_arguments(values, definition.parameters)
         if problems:
-            problems = advise_on_nulls(problems, params, definition.parameters)
-            raise ValidationError(invalid_input_message(self.name, problems, definition.parameters))
+            raise InvalidArgumentsError(self.name, problems, params, definition.parameters)
         perform = partial(self.perform, runtime, params, resume_from)
         try:
             # A call of a run asks as that run does, or not at all.

@@ -177,8 +177,15 @@ async def test_a_parameter_left_out_cannot_be_part_of_an_argument(template: Any,
 )
 async def test_arguments_of_the_workflow_are_checked_by_its_schema(arguments: dict[str, Any], message: str):
     stubs = echo_server()
-    result = await run(stubs, flow(step("a"), parameters={"properties": INTEGER, "required": ["n"]}), arguments)
-    assert message in str(result.content)
+    definition = flow(step("a"), parameters={"properties": INTEGER, "required": ["n"]})
+    async with served(stubs.server, definition) as client:
+        refused = await client.call_tool("flow", arguments, raise_on_error=False)
+        invoke = {"tool": "flow", "input": arguments}
+        answer = await client.call_tool("codecall:invoke", invoke, raise_on_error=False)
+    invoked = (answer.structured_content or {})["error"]
+    assert message in str(refused.content)
+    assert [invoked["code"], invoked["message"].count("Valid parameters")] == ["INVALID_INPUT", 1]
+    assert message in "; ".join(f"{each['field']}: {each['message']}" for each in invoked["details"])
     assert stubs.calls == []
 
 
