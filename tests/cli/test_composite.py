@@ -308,6 +308,49 @@ def test_a_script_is_checked_for_what_it_calls(configured: CommandLine):
     assert [(each["line"], "b: " in each["message"]) for each in found] == [(10, True)]
 
 
+GREET = STARLARK.replace(
+    "# allowedTools", "# parameters: { properties: { n: { type: integer } } }\n# allowedTools"
+).replace("a=2", "a=n")
+LOOP = "let n = 0;\nwhile (n < 3) { n++ }\nreturn n;\n"
+
+
+def test_check_takes_a_script_with_a_header_for_a_tool(configured: CommandLine):
+    configured.write("tools/thrice.js", SCRIPT)
+    configured.write("tools/four.star", GREET)
+    for names in (["tools"], ["tools/four.star"], ["tools/*"]):
+        told = configured("check", *names, "--json")
+        assert (told.code, told.json["files"]) == (0, []), told.out
+        assert "four" in told.json["definitions"]["tools"]
+    configured.write("tools/five.star", GREET.replace("four", "five").replace("[math_add]", "[math_ad]"))
+    configured.write("tools/thrice.js", SCRIPT.replace("description", "descripton"))
+    configured.write("tools/broken.ts", "// ---\n// name: x\nreturn 1;\n")
+    configured.write("tools/plain.js", "// ---\n// What sells\n// ---\nreturn nothing;\n")
+    told = configured("check", "tools", "--json").json
+    assert [Path(each["path"]).name for each in told["files"]] == ["plain.js"]
+    by_name = [Path(each["file"]).name for each in told["definitions"]["findings"]]
+    assert sorted(set(by_name)) == ["broken.ts", "five.star", "thrice.js"]
+    same = configured("composite", "check", *(f"tools/{name}" for name in dict.fromkeys(by_name)), "--json").json
+    messages = [each["message"] for each in told["definitions"]["findings"]]
+    assert sorted(each["message"] for each in same["findings"]) == sorted(messages)
+
+
+def test_scripts_with_a_header_are_checked_with_the_limits_that_they_run_with(configured: CommandLine):
+    head = SCRIPT.partition("const")[0].replace("thrice", "loop")
+    configured.write("workflows/loop.js", head + LOOP)
+    assert [configured(*words).code for words in (("composite", "check"), ("check", "workflows"))] == [1, 1]
+    assert configured("check", "workflows", "--preset", "balanced").code == 0
+    assert configured("check", "workflows", "--preset", "none", "--json").json["error"]["code"] == "INVALID_OPTIONS"
+    servers = (configured.folder / "codecall.toml").read_text(encoding="utf-8")
+    configured.write("codecall.toml", f'codecall = {{ vm = {{ preset = "balanced" }} }}\n{servers}')
+    assert configured("trust").code == 0
+    assert configured("composite", "run", "loop", "--param", "n=1").json == 3
+    assert configured("composite", "run", "loop", "--param", "n=1", "--dry-run").code == 0
+    assert [configured(*words).code for words in (("composite", "check"), ("check", "workflows"))] == [0, 0]
+    checks = {check["name"]: check["verdict"] for check in configured("doctor", "--json").json["checks"]}
+    assert "loop" not in checks
+    assert configured("check", "workflows", "--preset", "secure").code == 1
+
+
 def test_doctor_says_what_is_not_served(configured: CommandLine):
     configured.write(
         "workflows/wrong.yaml", FLOW.replace("twice", "wrong").replace("dependsOn: [sum]", "dependsOn: []")

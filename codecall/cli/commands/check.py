@@ -101,8 +101,11 @@ async def check(
     body: JsonObject = {"files": verdicts, "leftOut": skipped_tests}
     if definitions:
         from codecall.cli.commands.definitions import definitions_verdict
+        from codecall.cli.gateway import with_preset
+        from codecall.gateway.config.options import GatewayOptions
 
-        body["definitions"] = await definitions_verdict(definitions, options, output)
+        limited = with_preset(options or GatewayOptions(), preset)
+        body["definitions"] = await definitions_verdict(definitions, limited, output)
         valid = valid and body["definitions"]["valid"]
     if as_json:
         output.document({"valid": valid, **body})
@@ -116,7 +119,7 @@ class FoundFiles(NamedTuple):
     tests: list[str]
     """Files of tests that are left out."""
     definitions: list[str]
-    """Files of composite tools."""
+    """Files of composite tools, those of scripts among them."""
 
 
 def find_scripts(patterns: Sequence[str], language: Language | None = None) -> FoundFiles:
@@ -157,7 +160,17 @@ def find_scripts(patterns: Sequence[str], language: Language | None = None) -> F
         )
     definitions = [name for name in names if Path(name).suffix in DEFINITION_SUFFIXES]
     scripts = [read_script(name, language) for name in names if name not in definitions]
-    return FoundFiles(scripts, skipped_tests, definitions)
+    tools = [script.name for script in scripts if _is_tool(script)]
+    return FoundFiles([script for script in scripts if script.name not in tools], skipped_tests, [*definitions, *tools])
+
+
+def _is_tool(script: ScriptSource) -> bool:
+    """Whether a script is a composite tool, by the header that it begins with."""
+    from codecall.composite.scripts.header import has_header
+    from codecall.sandbox.languages import SCRIPT_LANGUAGES
+
+    known = SCRIPT_LANGUAGES.get(Path(script.name).suffix.lower()) == script.language
+    return known and script.text is not None and has_header(script.text, script.language)
 
 
 def _holds_definitions(file: Path) -> bool:

@@ -198,7 +198,7 @@ async def _show_manifest(tool: ScriptDefinition, read: ReadDefinitions, options:
 
     known = await server_tools(options, output)
     tools = {**known.tools, **{each.name: KnownTool(each.parameters) for each in read.tools}}
-    async with checking_enclave([tool]) as enclave:
+    async with checking_enclave([tool], options) as enclave:
         verdict = await script_verdict(tool, enclave, None if known.failures else tools)
     output.document({"name": tool.name, **verdict})
     return exits.OK if verdict["valid"] else exits.FAILED

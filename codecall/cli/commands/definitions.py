@@ -45,7 +45,7 @@ async def definitions_verdict(sources: Sequence[str], options: GatewayOptions | 
 
     Args:
         sources: Files and folders.
-        options: The servers whose tools the steps are compared with; None: none.
+        options: The servers whose tools the steps are compared with, and the limits of scripts; None: no servers.
         output: Where the findings go.
     """
     from codecall.cli.output import count_of
@@ -55,7 +55,7 @@ async def definitions_verdict(sources: Sequence[str], options: GatewayOptions | 
     known = None
     if options is not None and options.servers and (read.tools or read.wrong):
         known = await server_tools(options, output)
-    refused, contradicted = await find_all(read, known)
+    refused, contradicted = await find_all(read, known, options)
     findings = [*read.findings, *refused, *contradicted]
     for failure in known.failures if known is not None else ():
         output.warn(failure)
@@ -144,13 +144,16 @@ async def server_tools(options: GatewayOptions, output: Output) -> ServerTools:
             return listed_tools(await list_servers(gateway, progress), options)
 
 
-async def find_all(read: ReadDefinitions, known: ServerTools | None) -> tuple[list[Finding], list[Finding]]:
+async def find_all(
+    read: ReadDefinitions, known: ServerTools | None, options: GatewayOptions | None
+) -> tuple[list[Finding], list[Finding]]:
     """What is wrong with definitions that were read: what the language refuses of scripts, which are not served then;
     and what the servers' tools contradict, or what names there are.
 
     Args:
         read: The definitions.
         known: What the servers list; None: they are not asked.
+        options: See `checking_enclave`.
     """
     from codecall.composite.checks import KnownTool, check_tools
     from codecall.composite.definition import ScriptDefinition
@@ -160,7 +163,7 @@ async def find_all(read: ReadDefinitions, known: ServerTools | None) -> tuple[li
     contradicted: list[Finding] = []
     definitions = [*((tool, read.places[tool.name]) for tool in read.tools), *read.wrong]
     own = {tool.name: KnownTool(tool.parameters) for tool, _ in definitions}
-    async with checking_enclave(read.scripts) as enclave:
+    async with checking_enclave(read.scripts, options) as enclave:
         for tool, findings in definitions:
             sound = not findings.found
             if sound and isinstance(tool, ScriptDefinition):
@@ -178,12 +181,19 @@ async def find_all(read: ReadDefinitions, known: ServerTools | None) -> tuple[li
     return refused, contradicted
 
 
-def checking_enclave(scripts: Sequence[ScriptDefinition]) -> Enclave:
-    """What checks these scripts; it starts nothing before the first."""
+def checking_enclave(scripts: Sequence[ScriptDefinition], options: GatewayOptions | None) -> Enclave:
+    """What checks these scripts; it starts nothing before the first.
+
+    Args:
+        scripts: All that it will check.
+        options: The limits that they run with; None: the usual ones.
+    """
+    from codecall.cli.gateway import script_limits
     from codecall.sandbox.enclave import Enclave
 
     starlark = any(tool.language == "starlark" for tool in scripts)
-    return Enclave(pool={"min_workers": 0, "max_workers": 1}, starlark=starlark)
+    limits = script_limits(options) if options is not None else None
+    return Enclave(limits, pool={"min_workers": 0, "max_workers": 1}, starlark=starlark)
 
 
 def configured_sources(options: GatewayOptions | None) -> list[str]:

@@ -9,7 +9,7 @@ description: What is in stock         # description: What is in stock
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -18,7 +18,7 @@ from codecall.composite.fields import Fields, Findings, kind_of
 from codecall.composite.parsing import check_schema_field, parameters_of
 from codecall.errors import OptionsError
 from codecall.jsonio.documents import Document, parse_yaml
-from codecall.sandbox.languages import SCRIPT_LANGUAGES
+from codecall.sandbox.languages import SCRIPT_LANGUAGES, Language
 
 TESTS_SUFFIX: Final = ".script.js"
 """Ending of files with programs for pytest, which are no tools."""
@@ -28,6 +28,9 @@ RECORDING_SUFFIX: Final = ".recording.json"
 KEYS: Final = ("name", "description", "parameters", "output", "allowedTools", "annotations")
 """The keys of a header."""
 HINTS: Final = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+
+_KEY: Final = re.compile(rf"""[\s{{]*["']?(?:{"|".join(KEYS)})["']?\s*:""")
+"""How a line of a header begins, and one of another comment does not."""
 
 _BLOCK: Final = re.compile(r"\s*/\*(.*?)\*/", re.DOTALL)
 _STAR: Final = re.compile(r"[ \t]*\*[ \t]?")
@@ -44,8 +47,8 @@ def read_header(file: Path, text: str) -> Document | None:
         OptionsError: it is no YAML.
     """
     lines = _first_comment(text, SCRIPT_LANGUAGES[file.suffix.lower()])
-    marks = [number for number, line in enumerate(lines) if line.strip() == "---"]
-    if not marks or any(line.strip() for line in lines[: marks[0]]):
+    marks = _marks(lines)
+    if not marks:
         return None
     if len(marks) < 2:
         raise OptionsError(f"{file}: the header does not end: a second line `---` is needed")
@@ -53,6 +56,19 @@ def read_header(file: Path, text: str) -> Document | None:
     # What is not the header is left empty, so that its lines are those of the file.
     documents = parse_yaml(file, "\n".join([*[""] * (first + 1), *lines[first + 1 : last]]))
     return documents[0] if documents else Document(None, {})
+
+
+def has_header(text: str, language: Language) -> bool:
+    """Whether a script begins as those that are tools do; its header may be wrong, or not end."""
+    lines = _first_comment(text, language)
+    marks = _marks(lines)
+    return bool(marks) and any(map(_KEY.match, lines[marks[0] + 1 : marks[1] if len(marks) > 1 else None]))
+
+
+def _marks(lines: Sequence[str]) -> list[int]:
+    """The lines `---` of a comment; none where something stands before them."""
+    marks = [number for number, line in enumerate(lines) if line.strip() == "---"]
+    return [] if marks and any(line.strip() for line in lines[: marks[0]]) else marks
 
 
 def end_of_header(text: str, suffix: str) -> int:

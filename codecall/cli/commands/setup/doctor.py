@@ -194,7 +194,7 @@ async def composite_checks(
         known = listed_tools(servers, configuration.options)
     try:
         read = read_definitions(paths)
-        refused, contradicted = await find_all(read, known)
+        refused, contradicted = await find_all(read, known, configuration.options)
     except CodeCallError as failure:
         yield Check(SERVERS, name, "fail", failure.message, failure.hint or "")
         return
