@@ -35,8 +35,8 @@ _CALLED: Final = frozenset({"tool", "resource", "prompt"})
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _DEPTH: Final = 2
 """Objects within each other that schemas tell the fields of."""
-_TYPES: Final[Mapping[type, str]] = {bool: "boolean", int: "number", float: "number", str: "string"}
-"""Types of values; a whole number may be a fraction in another run."""
+_TYPES: Final[Mapping[type, str]] = {bool: "boolean", float: "number", str: "string"}
+"""Types of values other than whole numbers."""
 
 
 class PromotedScript(NamedTuple):
@@ -251,26 +251,31 @@ def _recorded(call: TraceCall) -> RecordedCall:
 
 
 def _header(name: str, description: str, params: JsonObject, result: object, tools: tuple[str, ...]) -> JsonObject:
-    parameters: JsonObject = {"type": "object", "properties": {key: _schema(value) for key, value in params.items()}}
+    parameters: JsonObject = {
+        "type": "object",
+        "properties": {key: _schema(value, "integer") for key, value in params.items()},
+    }
     if params:
         parameters["required"] = list(params)
     header: JsonObject = {"name": name, "description": description, "parameters": parameters}
-    if output := _schema(result):
+    if output := _schema(result, "number"):  # a whole number may be a fraction in another run
         header["output"] = output
     return {**header, "allowedTools": list(tools)}
 
 
-def _schema(value: object, depth: int = 0) -> JsonObject:
-    """A JSON Schema that a value has, and others like it."""
+def _schema(value: object, whole: str, depth: int = 0) -> JsonObject:
+    """A JSON Schema that a value has, and others like it; whole numbers have the type `whole`."""
     if isinstance(value, Mapping):
         fields = cast("Mapping[str, object]", value)
-        properties = {key: _schema(item, depth + 1) for key, item in fields.items()} if depth < _DEPTH else None
+        properties = {key: _schema(item, whole, depth + 1) for key, item in fields.items()} if depth < _DEPTH else None
         return {"type": "object", **({"properties": properties} if properties else {})}
     if isinstance(value, (list, tuple)):
-        kinds = [_schema(item, depth + 1) for item in cast("list[object]", value)]
-        alike = bool(kinds) and all(kind == kinds[0] for kind in kinds)
-        return {"type": "array", **({"items": kinds[0]} if alike and kinds[0] else {})}
-    kind = _TYPES.get(cast("type", type(value)))
+        for number in dict.fromkeys((whole, "number")):  # [1, 2.5] holds numbers
+            kinds = [_schema(item, number, depth + 1) for item in cast("list[object]", value)]
+            if kinds and kinds[0] and all(kind == kinds[0] for kind in kinds):
+                return {"type": "array", "items": kinds[0]}
+        return {"type": "array"}
+    kind = whole if type(value) is int else _TYPES.get(cast("type", type(value)))
     return {} if kind is None else {"type": kind}
 
 

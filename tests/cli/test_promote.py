@@ -6,6 +6,7 @@ import ast
 import asyncio
 import json
 import subprocess
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,9 @@ def server(**options: Any) -> FastMCP[Any]:
     return CodeCallPlugin.init(**options).install(shop)
 
 
-def recorded(file: Path, *scripts: str, **audit: Any) -> list[dict[str, Any]]:
+def recorded(
+    file: Path, *scripts: str, context: Mapping[str, object] | None = None, **audit: Any
+) -> list[dict[str, Any]]:
     """Run scripts with a record in `file`; the answers."""
 
     async def main() -> list[dict[str, Any]]:
@@ -71,7 +74,7 @@ def recorded(file: Path, *scripts: str, **audit: Any) -> list[dict[str, Any]]:
                     arguments = {"script": script, "data": {"few": 2}}
                     answer = await client.call_tool("execute_tool_script", arguments)
                 else:
-                    arguments = {"script": script, "context": {"few": 2}}
+                    arguments = {"script": script, "context": context or {"few": 2}}
                     answer = await client.call_tool("codecall:execute", arguments)
                 answers.append(answer.structured_content or {})
         return answers
@@ -303,13 +306,28 @@ def test_a_record_without_values_is_refused(cli: CommandLine):
     assert "There is no run 'run_none'" in cli("promote", "run_none", *words).err
 
 
-def test_whole_numbers_are_numbers(cli: CommandLine):
+def test_whole_arguments_are_integers_and_whole_results_are_numbers(cli: CommandLine):
     records = cli.folder / "audit.jsonl"
-    recorded(records, "return { few: codecallContext.few, all: [1, 2.5] }")
-    assert cli("promote", *run_ids(records), "--records", str(records), "--name", "x").code == 0
-    text = (cli.folder / "x.js").read_text()
-    assert "integer" not in text
-    assert text.count("type: number") == 3
+    context = {"few": 2, "all": [1, 2.5], "ids": [1, 2], "rows": [{"n": 1}, {"n": 2.5}], "at": {"x": 1, "y": 0.5}}
+    recorded(records, "return { few: codecallContext.few, all: [1, 2.5], limit: 20 }", context=context)
+    words = ("--records", str(records), "--name", "x", "--parameter", "limit=20")
+    assert cli("promote", *run_ids(records), *words).code == 0
+    (tool,) = read_definitions([cli.folder / "x.js"]).scripts
+    integer, number = {"type": "integer"}, {"type": "number"}
+    assert tool.parameters["properties"] == {
+        "few": integer,
+        "all": {"type": "array", "items": number},
+        "ids": {"type": "array", "items": integer},
+        "rows": {"type": "array", "items": {"type": "object", "properties": {"n": number}}},
+        "at": {"type": "object", "properties": {"x": integer, "y": number}},
+        "limit": integer,
+    }
+    # Another run may give a fraction.
+    assert (tool.output or {})["properties"] == {
+        "few": number,
+        "all": {"type": "array", "items": number},
+        "limit": number,
+    }
 
 
 def test_nothing_is_written_through_a_link(cli: CommandLine):
