@@ -23,13 +23,12 @@ from codecall.cli.output import ProgressLine
 from codecall.cli.terminal_prompts import TerminalPerson
 from codecall.errors import CodeCallError, OptionsError, ServerUnavailableError
 from codecall.gateway.config.options import AnyServer, ExposeOptions, GatewayOptions, HttpServer
-from codecall.gateway.config.variables import resolve_values
 from codecall.gateway.gateway import Gateway
 from codecall.gateway.tools.filter import HiddenComponent
 from codecall.gateway.upstream.errors import last_words, repair_advice
 from codecall.gateway.upstream.listing import Listing
 from codecall.options import StarlarkOptions
-from codecall.presets import Preset, load_preset, read_vm
+from codecall.presets import load_preset
 from codecall.telemetry.tokens import estimate_characters, estimate_tokens
 
 if TYPE_CHECKING:
@@ -180,16 +179,6 @@ def with_preset(options: GatewayOptions, preset: str | None, timeout_s: float | 
         vm.pop("maxDurationMs", None)
         vm["max_duration_ms"] = max(1, round(timeout_s * 1000))
     return options.model_copy(update={"codecall": {**options.codecall, "vm": vm}}) if vm else options
-
-
-def script_limits(options: GatewayOptions) -> Preset:
-    """The limits that scripts have under these options.
-
-    Raises:
-        OptionsError: they are wrong.
-    """
-    with options.naming("codecall"):
-        return read_vm(resolve_values({"vm": options.codecall.get("vm")}, where="codecall")["vm"])[0]
 
 
 def with_starlark(options: GatewayOptions) -> GatewayOptions:

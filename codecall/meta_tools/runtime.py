@@ -70,6 +70,11 @@ class ToolSet:
         visibility = VisibilityPolicy(runtime.options, warns_of_apps=warns_of_apps)
         return cls(runtime, visibility, CatalogCaches(visibility), by_separator, by_name)
 
+    def as_listed(self, tool: MetaTool, separator: Separator) -> MetaTool:
+        """A meta-tool as a client lists it that reads names with that separator."""
+        name = tool.name_with(separator)  # one with a name of its own has it in either set
+        return next(each for each in self.by_separator[separator] if each.name == name)
+
     def log_naming(self) -> None:
         """Log how the meta-tools are listed, where that depends on the client."""
         if self.runtime.options.tool_name_separator == "auto":

@@ -85,6 +85,33 @@ async def test_what_a_client_reads_has_the_names_it_lists(
     assert set(said) == {separator}
 
 
+@pytest.mark.parametrize(
+    ("name", "option", "separator"),
+    [("claude-ai", "auto", "_"), ("mcp", "auto", ":"), ("mcp", "_", "_"), ("claude-ai", ":", ":")],
+)
+@pytest.mark.parametrize("optimizer", [False, True])
+async def test_so_have_tools_whose_own_name_has_no_separator(
+    name: str, option: str, separator: str, optimizer: bool
+) -> None:
+    starlark = {"optimizer": optimizer, "description_tokens": 100}
+    server = Shop(tool_name_separator=option, starlark=starlark).server
+    for number in range(10):
+        server.tool(lambda: "", name=f"tool_{number}", description="More than there is room for.")
+    async with client_called(server, name) as client:
+        script = "const rows = await users_list();\nreturn rows;"
+        sent = await client.call_tool_mcp("execute_tool_script", {"script": script})
+        texts = [block.text for block in sent.content if block.type == "text"]
+        if optimizer:
+            called = await client.call_tool_mcp("call_tool", {"tool": "zzzzqqqq", "input": {}})
+            texts += [block.text for block in called.content if block.type == "text"]
+        else:
+            texts += [
+                tool.description or "" for tool in await client.list_tools() if tool.name == "execute_tool_script"
+            ]
+    said = [re.findall(r"codecall([:_])(?:search|execute)\b", text) for text in texts]
+    assert said == [[separator]] * 2, texts
+
+
 async def test_the_findings_of_a_dry_run_have_the_names_it_lists() -> None:
     async with client_called(Shop(tool_name_separator="_").server, "mcp") as client:
         arguments = {"script": "return await callTool('zzzzq', {})", "dryRun": True}

@@ -126,7 +126,7 @@ async def test_a_script_in_the_other_language_is_told_where_it_belongs():
         ran = await client.call_tool("codecall:execute", python)
         dry = await client.call_tool("codecall:execute", python | {"dryRun": True})
         broken = await client.call_tool("codecall:execute", {"script": "const x = ("})
-    assert "This is JavaScript, sent as Starlark: `codecall_execute` runs it" in texts(sent)[0]
+    assert "This is JavaScript, sent as Starlark: `codecall:execute` runs it" in texts(sent)[0]
     assert ran.structured_content["error"]["hint"].startswith('This reads as Starlark: send it with `language: "star')
     assert dry.structured_content["result"]["findings"][0]["hint"] == ran.structured_content["error"]["hint"]
     assert "Starlark" not in broken.structured_content["error"]["hint"]

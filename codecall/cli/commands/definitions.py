@@ -187,12 +187,19 @@ def checking_enclave(scripts: Sequence[ScriptDefinition], options: GatewayOption
     Args:
         scripts: All that it will check.
         options: The limits that they run with; None: the usual ones.
+
+    Raises:
+        OptionsError: the limits are wrong.
     """
-    from codecall.cli.gateway import script_limits
+    from codecall.gateway.config.variables import resolve_values
+    from codecall.presets import read_vm
     from codecall.sandbox.enclave import Enclave
 
     starlark = any(tool.language == "starlark" for tool in scripts)
-    limits = script_limits(options) if options is not None else None
+    limits = None
+    if options is not None:
+        with options.naming("codecall"):
+            limits, _ = read_vm(resolve_values({"vm": options.codecall.get("vm")}, where="codecall")["vm"])
     return Enclave(limits, pool={"min_workers": 0, "max_workers": 1}, starlark=starlark)
 
 

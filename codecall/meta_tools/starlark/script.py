@@ -133,7 +133,8 @@ class ScriptTool(MetaTool):
         def describe() -> str:
             functions = function_names(tools)
             self._warn_of_taken({entry.name for entry in entries}.difference(functions.values()))
-            return f"{self.description}\n{list_tools(entries, functions, options)}"
+            finder = "find_tool" if options.optimizer else self.respell("codecall:search")
+            return f"{self.description}\n{list_tools(entries, functions, options, finder)}"
 
         # In a thread: a server may have thousands of tools.
         description = describe() if len(entries) <= CHUNK else await to_thread.run_sync(describe)
@@ -226,8 +227,10 @@ async def describe_script_tool(
     return tuple([await tool.for_caller(view, options) if isinstance(tool, ScriptTool) else tool for tool in tools])
 
 
-def list_tools(entries: Sequence[CatalogEntry], functions: Mapping[str, str], options: StarlarkOptions) -> str:
-    """The tools of one caller, as many as the budget has room for: a line each, else names alone."""
+def list_tools(
+    entries: Sequence[CatalogEntry], functions: Mapping[str, str], options: StarlarkOptions, finder: str
+) -> str:
+    """The tools of one caller, as many as the budget has room for: a line each, else names alone, and the `finder`."""
     if not entries:
         return "There are no tools."
     lines, used = ["Tools:"], len("Tools:")
@@ -240,7 +243,6 @@ def list_tools(entries: Sequence[CatalogEntry], functions: Mapping[str, str], op
             break
     else:
         return "\n".join(lines)
-    finder = "find_tool" if options.optimizer else "codecall:search"
     names, used = list[str](), 0
     for entry in entries:
         used += len(entry.name) + 2

@@ -57,7 +57,13 @@ LINES: Final = (
     _row(r"^\s*print\s+\0", "Write print(x), with brackets.", 'print "a"'),
     _row(r"\belse\s+\0if\b", "Write `elif`.", "if 1:\n  pass\nelse if 2:\n  pass"),
     _row(r";\s*\0(?:for|if|def)\b", "Begin a new line for `for`, `if` and `def`.", "x = 1; for y in [x]: pass"),
-    _row(r"^\s*\0(?:elif|else)\b", "Put it under its `if`, indented as far as that.", "else:\n  pass"),
+    _row(r"^\s*\0elif\b", "Put it under its `if`, indented as far as that.", "elif 1:\n  pass"),
+    _row(
+        r"^\s*\0else\b",
+        "Put it under its `if`, indented as far as that. A loop has no `else`: set a variable before `break`, and test "
+        "it after the loop.",
+        "else:\n  pass",
+    ),
     _row(r"\0=>|=\0>", "Write a function so: lambda x: x + 1.", "return x => x"),
     _row(r"lambda[^:]*:[^=]*\0=", "A lambda is one expression: use `def` to assign.", "return lambda: x = 1"),
     _row(r"[=!]=\0=", "Compare with `==` and `!=`.", "return 1 === 1"),

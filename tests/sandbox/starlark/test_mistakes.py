@@ -77,6 +77,8 @@ def test_a_method_from_elsewhere_is_said_to_be_one(owner: str, method: str, inst
     [
         ('name = "Ann"\nreturn say(text=f"hello {name}")', "There are no such literals"),
         ("if lists()['items'] && True:\n  pass", "Write `and`."),
+        ("for x in [1]:\n  print(x)\nelse:\n  print(2)", "A loop has no `else`: "),
+        ("if 1:\n  pass\nx = 1\nelif 2:\n  pass", "Put it under its `if`, indented as far as that."),
         ("x = {}\nreturn x.name", "Use brackets"),
         ("return None.get('a')", "The value is None"),
         ("return say(text='{}')['a']", "If the text holds JSON, json.decode(text)"),
