@@ -487,7 +487,7 @@ class CodeCallPlugin(CatalogTransform):
             # The operator's definition goes first: another server may come to offer a tool of its name.
             composite = self._composites.tools.get(name) if self._composites is not None else None
             return composite or await call_next(name, version=version)
-        tool = self._now.as_listed(tool, self._separator())
+        tool = self._now.as_listed[self._separator(), name]
         if self.options.tasks and isinstance(tool, ExecuteTool):
             from codecall.meta_tools.tasks import record_submitter  # loaded with its tool
 

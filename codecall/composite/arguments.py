@@ -4,7 +4,7 @@ tool's schema asks."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -20,7 +20,7 @@ from codecall.composite.failures import TemplateError
 from codecall.composite.templates import TemplateBudget, find_field, is_template, only_field, render
 from codecall.jsonio.decode import read_json
 from codecall.schema.comparison import BudgetSpentError, StepBudget
-from codecall.schema.model import property_defaults, resolve
+from codecall.schema.model import property_defaults, property_schemas, resolve
 from codecall.schema.validation import Problem, make_problem
 from codecall.schema.validator import create_validator
 
@@ -56,7 +56,7 @@ async def read_arguments(arguments: Mapping[str, object], schema: JsonObject) ->
         filled = with_defaults(arguments, schema)
         with suppress(RecursionError):  # the check says so
             filled = _map_members(filled, schema, schema, _convert)
-        return filled, argument_problems(filled, schema)
+        return filled, argument_problems(filled, schema, arguments)
 
     return await asyncio.to_thread(read) if exceeds_chars(arguments, QUICK_CHARS) else read()
 
@@ -67,10 +67,16 @@ async def find_problems(arguments: object, schema: JsonObject) -> list[Problem]:
     return await asyncio.to_thread(find) if exceeds_chars(arguments, QUICK_CHARS) else find()
 
 
-def argument_problems(arguments: Mapping[str, object], schema: JsonObject) -> list[Problem]:
-    """What is wrong with arguments by their JSON Schema; as much as one error names."""
+def argument_problems(
+    arguments: Mapping[str, object], schema: JsonObject, given: Collection[str] = ()
+) -> list[Problem]:
+    """What is wrong with arguments by their JSON Schema; as much as one error names. The formats of texts are checked
+    in those that are `given`, where nothing else is wrong: no caller can mend a default."""
     try:
-        errors = list(islice(_errors(create_validator(schema), arguments), MAX_PROBLEMS + 1))
+        found = _errors(create_validator(schema), arguments)
+        errors = list(islice(found, MAX_PROBLEMS + 1)) or list(
+            islice(_format_errors(arguments, schema, given), MAX_PROBLEMS + 1)
+        )
     except (Unresolvable, RecursionError) as failure:
         lost = f"refers to {failure.ref!r:.200}" if isinstance(failure, Unresolvable) else "refers to itself"
         return [{"field": "input", "message": f"cannot be checked, since its schema {lost}"}]
@@ -92,6 +98,16 @@ def _errors(validator: Validator, arguments: object) -> Iterator[tuple[list[str]
                 for name in cast("Sequence[str]", error.validator_value)
                 if name not in present
             )
+
+
+def _format_errors(
+    arguments: Mapping[str, object], schema: JsonObject, given: Collection[str]
+) -> Iterator[tuple[list[str], str]]:
+    validator = cast("Any", create_validator(schema, formats=True))
+    for name, field in property_schemas(schema).items():
+        if name in given:
+            for path, message in _errors(validator.evolve(schema=field), arguments[name]):
+                yield [name, *path], message
 
 
 def render_arguments(

@@ -59,6 +59,8 @@ class ToolSet:
     """The meta-tools in each spelling of their names, in the order in which clients list them."""
     by_name: Mapping[str, MetaTool]
     """All of them, by name."""
+    as_listed: Mapping[tuple[Separator, str], MetaTool]
+    """What a client that reads names with a separator lists, by it and the name in either spelling."""
 
     @classmethod
     def from_runtime(cls, runtime: Runtime, *, warns_of_apps: bool = True) -> ToolSet:
@@ -67,13 +69,14 @@ class ToolSet:
             separator: _create_tools(runtime.with_separator(separator)) for separator in get_args(Separator)
         }
         by_name = {tool.name: tool for tools in by_separator.values() for tool in tools}
+        as_listed = {
+            (separator, tool.name_with(spelling)): tool
+            for separator, tools in by_separator.items()
+            for tool in tools
+            for spelling in by_separator
+        }
         visibility = VisibilityPolicy(runtime.options, warns_of_apps=warns_of_apps)
-        return cls(runtime, visibility, CatalogCaches(visibility), by_separator, by_name)
-
-    def as_listed(self, tool: MetaTool, separator: Separator) -> MetaTool:
-        """A meta-tool as a client lists it that reads names with that separator."""
-        name = tool.name_with(separator)  # one with a name of its own has it in either set
-        return next(each for each in self.by_separator[separator] if each.name == name)
+        return cls(runtime, visibility, CatalogCaches(visibility), by_separator, by_name, as_listed)
 
     def log_naming(self) -> None:
         """Log how the meta-tools are listed, where that depends on the client."""

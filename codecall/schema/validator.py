@@ -4,14 +4,15 @@ have to be unique are not compared with each other."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any, Final, cast
 
-from jsonschema import Draft202012Validator, SchemaError, ValidationError
+from jsonschema import Draft202012Validator, FormatChecker, SchemaError, ValidationError
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend  # pyright: ignore[reportUnknownVariableType]
 from referencing import Registry
 
-from codecall.schema.formats import equal, identity
+from codecall.schema.formats import FormattedText, UnreadableError, equal, identity
 
 MAX_REASON_CHARS: Final = 200
 """Characters of a reason, which may repeat all of a schema."""
@@ -45,14 +46,15 @@ def check_schema(schema: Mapping[str, object]) -> None:
         raise InvalidSchemaError("it is nested too deeply") from None
 
 
-def create_validator(schema: Mapping[str, object]) -> Validator:
+def create_validator(schema: Mapping[str, object], *, formats: bool = False) -> Validator:
     """A validator of the JSON Schema, which `check_schema` has found to be one.
 
+    With `formats` it refuses texts that are not of a format of `_FORMATS` that their schema names, as pydantic does.
     A reference to another document raises `referencing.exceptions.Unresolvable` when a value is compared.
     """
     # Without a registry of its own, a reference to another document would be fetched.
     registry: Registry[Any] = Registry()
-    return cast("Validator", _Validator(schema, registry=registry))
+    return cast("Validator", _Validator(schema, registry=registry, format_checker=_FORMATS if formats else None))
 
 
 def _unique_items(validator: Validator, unique: object, instance: Any, _schema: object) -> Iterator[ValidationError]:
@@ -74,6 +76,16 @@ def _enum(_validator: Validator, constants: list[object], instance: Any, _schema
     if not any(equal(instance, constant) for constant in constants):
         yield ValidationError(f"{instance!r} is not one of {constants!r}")
 
+
+def _check_format(name: str, text: object) -> bool:
+    if isinstance(text, str):
+        FormattedText.read(name, text)
+    return True
+
+
+_FORMATS: Final = FormatChecker(formats=())
+for _name in ("date", "date-time", "time", "duration", "uuid", "ipv4", "ipv6", "email"):
+    _FORMATS.checks(_name, raises=UnreadableError)(partial(_check_format, _name))
 
 _KEYWORDS: Final = {"uniqueItems": _unique_items, "const": _const, "enum": _enum}
 _Validator: Final = cast("Any", extend)(Draft202012Validator, _KEYWORDS)

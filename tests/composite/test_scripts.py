@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from datetime import date, datetime, time, timedelta
+from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.exceptions import ToolError
+from pydantic import EmailStr
 
 from codecall import CodeCallPlugin, CompositeTools
 from codecall.composite.definition import ScriptDefinition
@@ -157,6 +161,50 @@ async def test_a_name_that_may_be_a_server_is_left_to_the_run(tmp_path: Path):
     other = write(tmp_path, "other.star", starlark, "#", HEADER.replace("stock", "other"))
     async with served(file, other, starlark=True) as client:
         assert {"stock", "other"} <= {tool.name for tool in await client.list_tools()}
+
+
+@pytest.mark.parametrize(
+    ("form", "kind", "good", "bad"),
+    [
+        ("date", date, "2026-03-01", "March 1"),
+        ("date-time", datetime, "2026-03-01T10:00:00", "2026-03-01T25:00:00Z"),
+        ("time", time, "10:00:00", "noon"),
+        ("duration", timedelta, "PT5M", "5 minutes"),
+        ("uuid", UUID, "550e8400-e29b-41d4-a716-446655440000", "550e8400"),
+        ("ipv4", IPv4Address, "10.0.0.1", "10.0.0"),
+        ("ipv6", IPv6Address, "::1", "10.0.0.1"),
+        ("email", EmailStr, "ann@example.com", "ann"),
+    ],
+)
+async def test_texts_of_a_format_are_refused_that_functions_refuse(
+    tmp_path: Path, form: str, kind: Any, good: str, bad: str
+):
+    field = f"{{ type: string, format: {form}, default: '' }}"
+    listed = f"{{ type: array, items: {{ anyOf: [{{ type: string, format: {form} }}, {{ type: 'null' }}] }} }}"
+    parameters = f"parameters: {{ properties: {{ x: {field}, all: {listed} }} }}\noutput: {field}\n"
+    header = f"name: given\ndescription: What was given\n{parameters}"
+    file = write(tmp_path, "given.js", "return codecallContext.x;", header=header)
+    async with served(file) as client:
+
+        async def outcome(name: str, **arguments: object) -> bool:
+            return (await client.call_tool(name, arguments, raise_on_error=False)).is_error
+
+        # What its own default and its own result are is no affair of the caller's.
+        assert not await outcome("given")
+        assert not await outcome("given", x=good, all=[good, None])
+        refused = await client.call_tool("given", {"x": bad}, raise_on_error=False)
+        assert refused.is_error
+        assert "Invalid input for 'given': x: " in refused.content[0].text
+        assert await outcome("given", all=[good, bad])
+    server: FastMCP[Any] = FastMCP("functions")
+
+    def given(x: Any) -> None: ...
+
+    given.__annotations__["x"] = kind
+    server.tool(given)
+    async with Client(server) as client:
+        for value, wrong in ((good, False), (bad, True)):
+            assert (await client.call_tool("given", {"x": value}, raise_on_error=False)).is_error is wrong
 
 
 async def test_it_may_call_what_its_header_allows(tmp_path: Path):
