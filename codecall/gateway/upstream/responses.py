@@ -41,10 +41,10 @@ UNCOMPRESSED: Final = {"accept-encoding": "identity"}
 """Headers that ask for answers as they are: a little that is compressed may be very much."""
 
 _CHARSET: Final = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]{1,20})", re.IGNORECASE)
-_MAX_CONTENT_TYPE: Final = 200
+MAX_CONTENT_TYPE: Final = 200
 """Characters of a content type that are looked at."""
 
-_QUICK_CHARSETS: Final = {
+QUICK_CHARSETS: Final = {
     "ascii": "ascii",
     "us-ascii": "ascii",
     "iso-8859-1": "iso-8859-1",
@@ -54,8 +54,8 @@ _QUICK_CHARSETS: Final = {
     "windows-1252": "windows-1252",
     "cp1252": "windows-1252",
 }
-"""What a server may call the encodings, beside UTF-8, that it may name; Python has some that take a time that grows by
-the square of the text."""
+"""What a server or its document may call the encodings, beside UTF-8, that it may name; Python has some that take
+a time that grows by the square of the text."""
 
 _SMALL_CHUNK: Final = 1024
 _SMALL_CHUNKS_PER_S: Final = 5_000
@@ -105,7 +105,7 @@ async def in_thread_if_large(work: Callable[[bytes], T], data: bytes) -> T:
 def media_type(response: httpx2.Response) -> str:
     """What kind of body a response has, in lower case, without parameters."""
     content_type: str = response.headers.get("content-type", "")
-    return content_type[:_MAX_CONTENT_TYPE].partition(";")[0].strip().lower()
+    return content_type[:MAX_CONTENT_TYPE].partition(";")[0].strip().lower()
 
 
 def take_charset(response: httpx2.Response) -> str:
@@ -113,9 +113,9 @@ def take_charset(response: httpx2.Response) -> str:
     else UTF-8."""
     if (content_type := response.headers.get("content-type")) is None:
         return "utf-8"
-    match = _CHARSET.search(content_type[:_MAX_CONTENT_TYPE])
+    match = _CHARSET.search(content_type[:MAX_CONTENT_TYPE])
     response.headers["content-type"] = media_type(response)
-    return "utf-8" if match is None else _QUICK_CHARSETS.get(match[1].lower(), "utf-8")
+    return "utf-8" if match is None else QUICK_CHARSETS.get(match[1].lower(), "utf-8")
 
 
 def forget_cookies(client: httpx2.AsyncClient) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Set
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Unpack, cast
 from urllib.parse import urljoin, urlsplit
@@ -16,15 +16,13 @@ from urllib.parse import urljoin, urlsplit
 from fastmcp import FastMCP
 from fastmcp.client.transports.base import ClientTransport, SessionKwargs, TransportOptions
 from fastmcp.client.transports.memory import FastMCPTransport
-from fastmcp.exceptions import ToolError
-from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from mcp import ClientSession
-from mcp_types import CallToolRequestParams, ToolAnnotations
+from mcp_types import ToolAnnotations
 
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import OpenApiServer
 from codecall.gateway.upstream.addresses import is_allowed_target
-from codecall.gateway.upstream.rest.client import CALL_HEADERS, create_client
+from codecall.gateway.upstream.rest.client import create_client
 from codecall.gateway.upstream.rest.components import drop_unreached
 from codecall.gateway.upstream.rest.documents import (
     DOCUMENT_THREADS,
@@ -34,6 +32,7 @@ from codecall.gateway.upstream.rest.documents import (
     too_much_error,
 )
 from codecall.gateway.upstream.rest.pages import in_pages, list_in_pages
+from codecall.gateway.upstream.rest.request_checks import RequestChecks
 from codecall.gateway.upstream.rest.schemas import PublishedSchemas, trim_schemas
 from codecall.gateway.upstream.rest.validity import InvalidDocumentError, as_models
 from codecall.gateway.upstream.rest.work import TooMuchWorkError
@@ -50,30 +49,6 @@ MAX_URL: Final = 2_048
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _REPEATABLE: Final = _SAFE | {"PUT", "DELETE"}
 _VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
-_TRANSPORT_HEADERS: Final = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
-"""Headers that say how a request or its answer travels: they would make another request of it, or send it elsewhere."""
-
-_METHOD_HEADERS: Final = frozenset({"x-http-method", "x-http-method-override", "x-method-override"})
-"""Headers by which a request is one of another method: a tool that reads would delete."""
-
-_NO_COOKIE_VALUE: Final = re.compile(r"[;,\x00-\x1f\x7f]")
-"""What ends a cookie's value: behind it, another cookie could stand."""
 
 
 class OpenApiTransport(ClientTransport):
@@ -198,7 +173,7 @@ def _build_server(
         async with client:
             yield {}
 
-    checks = _ParameterChecks({name.lower() for name in options.headers})
+    checks = RequestChecks({name.lower() for name in options.headers})
     published = PublishedSchemas()
     tools: list[Tool] = []
 
@@ -251,112 +226,6 @@ def _build_server(
     server.add_provider(provider)
     list_in_pages(server, pages)
     return server
-
-
-class _ParameterChecks(Middleware):
-    """Refuses calls that would reach another operation than the tool's, or speak for somebody else than the operator.
-
-    An empty part of a path leaves the path of another operation, as a rule that of all the items. A header that the
-    operator has configured is none that a caller may set, whatever the document says; nor is one of the transport or of
-    the method. A
-    cookie would replace the operator's `Cookie`, and a value of one may hold no other. FastMCP leaves out an argument
-    that the operation does not have: the call would do something else than it says.
-
-    Args:
-        headers: names of the configured headers, in lower case.
-    """
-
-    def __init__(self, headers: Set[str]) -> None:
-        self._reserved = {_as_hyphens(name) for name in headers} | _TRANSPORT_HEADERS | _METHOD_HEADERS
-        self._headers: dict[str, Mapping[str, str]] = {}
-        self._in_path: dict[str, Collection[str]] = {}
-        self._known: dict[str, Collection[str]] = {}
-        self._not_for_callers: dict[str, Collection[str]] = {}
-        self._cookies: dict[str, Collection[str]] = {}
-
-    def add(self, route: HTTPRoute, tool: Tool) -> None:
-        """Check the calls of a tool from now on, have its schema say that there are no other parameters, and take from
-        it what a caller may not set."""
-        places = route.parameter_map.items()
-        # In tuples of texts, which garbage collection does not look at.
-        self._in_path[tool.name] = tuple(name for name, place in places if place["location"] == "path")
-        self._cookies[tool.name] = tuple(name for name, place in places if place["location"] == "cookie")
-        not_for_callers = self._not_for_callers[tool.name] = tuple(
-            name
-            for name, place in places
-            if _as_hyphens(_header(place["location"], place["openapi_name"])) in self._reserved
-        )
-        headers = {name: _header(place["location"], place["openapi_name"]) for name, place in places}
-        self._headers[tool.name] = {name: header for name, header in headers.items() if header}
-        if not_for_callers:
-            properties, required = tool.parameters.get("properties", {}), tool.parameters.get("required", [])
-            remaining = {name: schema for name, schema in properties.items() if name not in not_for_callers}
-            required_names = [name for name in required if name not in not_for_callers]
-            tool.parameters = {**tool.parameters, "properties": remaining, "required": required_names}
-        if _has_open_body(route):
-            route.parameter_map = _OpenBody(route.parameter_map)
-        else:
-            tool.parameters = {**tool.parameters, "additionalProperties": False}
-            self._known[tool.name] = tuple(route.parameter_map)
-
-    async def on_call_tool(
-        self, context: MiddlewareContext[CallToolRequestParams], call_next: CallNext[CallToolRequestParams, Any]
-    ) -> Any:
-        """See `Middleware.on_call_tool`.
-
-        Raises:
-            ToolError: the input is refused.
-        """
-        tool, arguments = context.message.name, context.message.arguments or {}
-        for name in self._in_path.get(tool, ()):
-            if arguments.get(name) in ("", []):
-                raise ToolError(f"'{name}' is a part of the path of this operation: it must not be empty.")
-        for name in self._not_for_callers.get(tool, ()):
-            if name in arguments:
-                raise ToolError(f"'{name}' is a header that the gateway sets: leave it out.")
-        for name in self._cookies.get(tool, ()):
-            if _NO_COOKIE_VALUE.search(str(arguments.get(name, ""))) is not None:
-                raise ToolError(f"'{name}' is a cookie: it must have no semicolon, comma or control character.")
-        known = self._known.get(tool, arguments)
-        if unknown := [name for name in arguments if name not in known]:
-            hidden = self._not_for_callers.get(tool, ())
-            names = ", ".join(name for name in known if name not in hidden) or "none"
-            raise ToolError(f"Unknown parameter '{unknown[0]}'. The parameters of this operation: {names}.")
-        headers = self._headers.get(tool, {})
-        token = CALL_HEADERS.set({headers[name] for name in headers if arguments.get(name) is not None})
-        try:
-            return await call_next(context)
-        finally:
-            CALL_HEADERS.reset(token)
-
-
-def _header(location: str, name: str) -> str:
-    """The header that a parameter at this place sets, in lower case; empty: none."""
-    return {"header": name.strip().lower(), "cookie": "cookie"}.get(location, "")
-
-
-def _as_hyphens(header: str) -> str:
-    """A header's name as CGI and what descends from it tell names apart, which read `X_Key` as `X-Key`."""
-    return header.replace("_", "-")
-
-
-class _OpenBody(dict[str, dict[str, str]]):
-    """Where the parameters of an operation go: those that it does not name into its body."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-    def __missing__(self, name: str) -> dict[str, str]:
-        return {"location": "body", "openapi_name": name}
-
-
-def _has_open_body(route: HTTPRoute) -> bool:
-    """Whether the document says that the body, whose members are parameters of the tool, may have others."""
-    content = route.request_body.content_schema if route.request_body is not None else {}
-    body: object = next(iter(content.values()), None)
-    if not isinstance(body, dict) or not (schema := cast("dict[str, object]", body)).get("properties"):
-        return False
-    return schema.get("additionalProperties", False) is not False or "patternProperties" in schema
 
 
 def _annotations(method: str, title: str | None) -> ToolAnnotations:

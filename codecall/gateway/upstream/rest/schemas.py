@@ -35,6 +35,9 @@ MAX_RESULT_SCHEMA: Final = 32 * 1024
 MAX_RESULT_SCHEMAS: Final = 8 * 1024 * 1024
 """The same for all operations of a document."""
 
+MAX_PATH: Final = 2_048
+"""Characters of the path of an operation, as of the URL of its API: FastMCP looks through it for each parameter."""
+
 _MAX_DESCRIPTION: Final = 200
 """Characters of the description of a parameter whose schema is left out."""
 
@@ -57,13 +60,15 @@ def trim_schemas(document: dict[str, Any]) -> None:
     inputs = _Trimmed(references, budget, MAX_INPUT_SCHEMA, MAX_INPUT_SCHEMAS, _outline, merges=True)
     results = _Trimmed(references, budget, MAX_RESULT_SCHEMA, MAX_RESULT_SCHEMAS, _kind)
     count = 0
-    for path in as_object(document.get("paths")).values():
-        members = as_object(path)
+    for path, item in as_object(document.get("paths")).items():
+        members = as_object(item)
         operations = [as_object(members[method]) for method in _METHODS if isinstance(members.get(method), dict)]
         count += len(operations)
         if count > MAX_ITEMS:
             raise TooMuchWorkError(f"it has more than {MAX_ITEMS:,} operations")
         if operations:
+            if len(path) > MAX_PATH:
+                raise TooMuchWorkError(f"it has a path of more than {MAX_PATH:,} characters")
             for parameter in as_list(members.get("parameters")):
                 inputs.use(parameter, len(operations))
         for operation in operations:
