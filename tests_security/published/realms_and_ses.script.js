@@ -19,12 +19,12 @@ return [seen, results];
 --- realms-shim issue 70: a host's array handed to the script's callback
 //@ hint: realms-shim < 1.2.1, GHSA-7cg8-pq9v-x98q; the object that `rewrite` got was the host's
 const seen = [];
-const value = { toJSON(...args) { seen.push(args.length) }, then: undefined };
+const value = { toJSON(...args) { seen.push(args) }, then: undefined };
 await callTool('echo', { value }).catch(() => 0);
 console.log(value);
 structuredClone({ get a() { seen.push('getter'); return 1 } });
 return seen;
-//= ["getter"]
+//= [["value"], [""], "getter"]
 --- realms-shim issue 73: a list with holes and a length of its own
 //@ hint: realms-shim 1.2.1, Agoric/realms-shim issue 73; the shim trusted that a list was an array
 const list = { length: 1, 0: () => 'planted', map: () => 'planted', __proto: null };

@@ -23,8 +23,8 @@ const run = { a() { return Object.getPrototypeOf(this) } }; //! DisallowedMember
 return await callTool('echo', run);
 --- vm2 issue 179: a method is no data, the host never gets to call it
 //@ hint: vm2 < 3.6.7, patriksimek/vm2 issue 179; a function among a tool's input
-return await callTool('echo', { a() { return 1 }, b: 2, toJSON() { return { c: 3 } } });
-//~ EXECUTION_ERROR a is a function, toJSON is a function
+return await callTool('echo', { a() { return 1 }, b: 2, toString() { return 'c' } });
+//~ EXECUTION_ERROR a is a function, toString is a function
 --- CVE-2021-23449: import() gives a promise of the host
 //@ hint: vm2 < 3.9.4; dynamic import was not instrumented
 const found = import('./x.js'); //! DisallowedSyntax Syntax 'import' is not allowed
@@ -172,7 +172,7 @@ return await spin().then(() => 1, (error) => 'swallowed').catch(() => 'swallowed
 //@ hint: vm2 <= 3.9.19; Node called `inspect.custom` with its own `inspect`
 const custom = Symbol.for('nodejs.util.inspect.custom'); //! DisallowedMember Member 'Symbol.for' is not allowed
 return { [custom]: (depth, options, inspect) => inspect };
---- CVE-2023-37903: what shows a value asks it for nothing
+--- CVE-2023-37903: what shows a value asks it for its JSON form and nothing else
 //@ hint: vm2 <= 3.9.19; neither console nor the result may run a script's methods with something of the runtime's
 const seen = [];
 const trap = (name) => function (...args) { seen.push([name, args.length, typeof this]); return 'x' };
@@ -183,4 +183,4 @@ const value = {
 console.log(value, [value], new Map([[value, value]]));
 await callTool('echo', value).catch(() => 0);
 return [seen, value];
-//= [[], {}]
+//= [[["toJSON", 1, "object"], ["toJSON", 1, "object"], ["toJSON", 1, "object"], ["toJSON", 1, "object"]], "x"]

@@ -32,15 +32,134 @@ return await callTool('echo', { get a() { throw new Error('from the getter'); } 
 const input = { get a() { delete this.b; this.c = 'late'; return 1; }, b: 2 };
 return await callTool('echo', input);
 //= {"a": 1}
---- toJSON in the input is refused like any function
-return await callTool('echo', { toJSON: () => ({ evil: 1 }), a: 1 });
-//~ EXECUTION_ERROR toJSON is a function
+--- toJSON in the input gives data, checked like any
+const c = ['con', 'structor'].join('');
+return await callTool('echo', { toJSON: () => ({ mine: 1, [c]: 2 }), a: 1 });
+//~ EXECUTION_ERROR constructor is a name of prototypes
 --- toJSON on an array in the input
-return await callTool('echo', { list: Object.assign([1, 2], { toJSON: () => 'evil' }) });
-//= {"list": [1, 2]}
---- toJSON in the result
-return { toJSON() { return 'evil'; }, a: 1 };
-//= {"a": 1}
+return await callTool('echo', { list: Object.assign([1, 2], { toJSON: () => 'mine' }) });
+//= {"list": "mine"}
+--- toJSON of an input that gives no object
+const seen = [];
+for (const made of [[1], 'text', null, 5n, undefined, () => 1]) {
+  await callTool('echo', { toJSON: () => made }).catch((e) => seen.push(e.message.replace(/.*(got|hold:) /, '')));
+}
+return seen;
+//= ["[1] from toJSON", "\"text\" from toJSON", "null from toJSON", "5 from toJSON", "it is without a value: its toJSON gives none", "it is without a value: its toJSON gives none"]
+--- toJSON, its own or inherited, is called once, on its object, with the key as text
+const seen = [];
+class Own { #id; constructor(id) { this.#id = id; } toJSON(...given) { seen.push(given); return { id: this.#id, inner: this }; } }
+const own = { id: 3, toJSON(...given) { seen.push(given); return { ...this }; } };
+const input = await callTool('echo', { list: [new Own(1)], map: new Map([[2, own]]) }).catch((e) => e.message);
+return [input, await callTool('echo', own), seen];
+//= ["The input refers to itself", {"id": 3}, [["0"], [""]]]
+--- toJSON that gives its own object
+class Same { a = 1; toJSON() { return this; } }
+return [new Same(), { b: 2, toJSON() { return this; } }, await callTool('echo', new Same())];
+//= [{"a": 1}, {"b": 2}, {"a": 1}]
+--- toJSON that gives what has one of its own
+class Inner { a = 1; toJSON() { return 'converted'; } }
+return [{ toJSON: () => new Inner() }, { toJSON: () => [new Inner()] }];
+//= [{"a": 1}, ["converted"]]
+--- toJSON that throws
+const seen = [];
+const thrower = { toJSON() { throw new RangeError('mine'); } };
+await callTool('echo', { thrower }).catch((e) => seen.push(e.name, e.message));
+console.log(thrower);
+return [seen, thrower];
+//~ EXECUTION_ERROR mine
+--- toJSON that is a getter, and one that throws
+const seen = [];
+const got = { get toJSON() { seen.push('read'); return () => 'got'; } };
+await callTool('echo', { get toJSON() { throw new Error('inner'); } }).catch((e) => seen.push(e.message));
+return [await callTool('echo', { got }), seen];
+//= [{"got": "got"}, ["inner", "read"]]
+--- toJSON that is a getter which changes its mind
+let asked = 0;
+const o = { get toJSON() { return asked++ ? () => 'late' : undefined; } };
+return await callTool('echo', { o });
+//~ EXECUTION_ERROR o.toJSON is a function
+--- toJSON that is async
+let asked = 0;
+const o = { async toJSON() { asked += 1; return { made: await callTool('echo', { asked }) }; } };
+const refused = await callTool('echo', { o }).catch((e) => e.message);
+asked = 0;
+return [refused, o, { o }];
+//= ["The input of callTool('echo', …) contains a promise; await it first", {"made": {"asked": 2}}, {"o": {"made": {"asked": 2}}}]
+--- toJSON beside a promise of the result, and behind one
+class Value { #v; n = 1; constructor(v) { this.#v = v; } toJSON() { return { value: this.#v }; } }
+const own = { a: 1, toJSON() { return { ...this, b: 2 }; } };
+return [new Value(1), callTool('echo', { a: 1 }), Promise.resolve(new Value(2)), Promise.resolve([{ own }]), own];
+//= [{"value": 1}, {"a": 1}, {"value": 2}, [{"own": {"a": 1, "b": 2}}], {"a": 1, "b": 2}]
+--- a value converted for the console, changed and returned behind a promise
+class Sum { #n = 0; add(n) { this.#n += n; } toJSON() { return this.#n; } }
+const sum = new Sum();
+console.log(sum);
+await callTool('echo', { sum });
+sum.add(5);
+return Promise.resolve([Promise.resolve(sum)]);
+//= [5]
+--- toJSON that calls a tool
+const seen = [];
+const o = { toJSON() { seen.push('called'); callTool('echo', { nested: true }); return 2; } };
+return [await callTool('echo', { o }), seen];
+//= [{"o": 2}, ["called"]]
+--- toJSON that calls a tool with its own object
+const o = { toJSON: () => callTool('echo', { o }) };
+return await callTool('echo', { o });
+//~ EXECUTION_ERROR contains a promise
+--- toJSON that changes the list and the object that are read
+const list = [1, { toJSON() { list.length = 0; return 2; } }, 3];
+const object = { a: { toJSON() { delete object.b; object.c = 'late'; return 1; } }, b: 2 };
+const map = new Map([['a', { toJSON() { map.clear(); return 1; } }], ['b', 2]]);
+const endless = [{ toJSON() { endless.push(endless[0]); return 1; } }];
+return [list, object, map, endless];
+//= [[1, 2, null], {"a": 1}, {"a": 1, "b": 2}, [1]]
+--- toJSON that nests without end
+const make = () => ({ toJSON: () => ({ next: make() }) });
+return await callTool('echo', make());
+//~ EXECUTION_ERROR nested deeper than
+--- toJSON that branches without end
+const make = () => ({ toJSON: () => [make(), make()] });
+return await callTool('echo', { a: make() });
+//~ EXECUTION_ERROR nested deeper than
+--- toJSON that never ends, and lets no one know
+return [{ toJSON() { try { for (let i = 0; ; i++); } catch { return 1; } } }];
+//~ ITERATION_LIMIT
+--- toJSON that gives what JSON has no form for
+return [{ toJSON: () => () => 1 }, { toJSON: () => NaN }, { toJSON() {} }, { a: { toJSON() {} } }, { toJSON: 5 }];
+//= [null, null, null, {}, {"toJSON": 5}]
+--- toJSON that is a function of the runtime
+const given = await callTool('echo', { echo: { toJSON: getTool }, b: { toJSON: getTool } });
+return [given.echo.name, Object.keys(given)];
+//= ["echo", ["echo"]]
+--- toJSON that calls a tool under the key's name
+return [{ echo: { toJSON: callTool } }];
+//= [{"echo": {}}]
+--- toJSON that gives a namespace of tools
+return await callTool('echo', { a: { toJSON: () => tools } });
+//~ EXECUTION_ERROR which is a namespace of tools and no data
+--- toJSON that belongs to a date, given to another object
+const { toJSON } = new Date(0);
+return await callTool('echo', { toJSON });
+//~ EXECUTION_ERROR toJSON is a function
+--- toJSON of an error, a map and an array
+class Failure extends Error { toJSON() { return { failed: this.message }; } }
+const map = Object.assign(new Map([['a', 1]]), { toJSON() { return [...this]; } });
+return [new Failure('x'), map, Object.assign([1], { toJSON: () => 'list' })];
+//= [{"failed": "x"}, [["a", 1]], "list"]
+--- toJSON of an error that is thrown
+class Failure extends Error { toJSON() { return { failed: 'x' }; } }
+throw new Failure('as it is');
+//~ EXECUTION_ERROR as it is
+--- toJSON in the console
+class Value { #v = 1; toJSON() { return { value: this.#v }; } }
+console.log(new Value(), { toJSON() {} });
+return 'logged';
+//= "logged"
+--- toJSON of a promise is never asked for
+return [{ toJSON: () => callTool('echo', { a: 1 }) }, callTool('echo', { a: 2 })];
+//= [{"a": 1}, {"a": 2}]
 --- toJSON of a date in the result
 const date = new Date(0);
 date.toISOString = () => 'evil';

@@ -29,7 +29,7 @@
   const then = uncurry(Promise.prototype.then);
   const promiseResolve = Promise.resolve.bind(Promise);
   const dateToIso = uncurry(Date.prototype.toISOString);
-  const dateTime = uncurry(Date.prototype.getTime);
+  const dateTime = uncurry(Date.prototype.getTime), dateToJson = Date.prototype.toJSON;
   const regExpSource = uncurry(getOwnPropertyDescriptor(RegExp.prototype, 'source').get);
   const regExpFlags = uncurry(getOwnPropertyDescriptor(RegExp.prototype, 'flags').get);
   const mapForEach = uncurry(Map.prototype.forEach), mapSize = uncurry(getOwnPropertyDescriptor(Map.prototype, 'size').get);
@@ -134,13 +134,16 @@
 
   // Converts a value to plain JSON data in one pass. `leaving`: the data goes to the host whole, whatever its size, and a reference
   // becomes its token; what only a text shows (a console line, a message) is shortened by size, too. `strict` (tool inputs) throws
-  // where a result gets a mark. Either way `lost()` names what JSON has no form for; `undefined` is left out as JSON does.
+  // where a result gets a mark. Either way `lost()` names what JSON has no form for; `undefined` is left out as JSON does, and
+  // a script's `toJSON` gives what stands for its object, as in JSON.stringify.
   function encoder(strict, leaving) {
     const open = new GlobalSet();
     const notes = [];
     const pending = [];
     const missing = [];
     let visited = 0, emptyLists = 0;
+    // What each `toJSON` gave: a result with promises in it is read again, and no `toJSON` is called twice.
+    const conversions = new GlobalMap();
     // What JSON has no form for: the first few, each with the path to it, which grows on the way up. No other value pays for it.
     const found = [];
     let losses = 0;
@@ -171,7 +174,7 @@
       let dropped = 0;
       for (let index = 0; index < kept; index++) {
         const before = losses;
-        const item = encode(at(index), depth + 1);
+        const item = encode(at(index), depth + 1, index);
         if (losses > before) addStep(before, `[${index}]`);
         else if (item === DROP) dropped++;
         append(out, item === DROP ? null : item);
@@ -194,7 +197,7 @@
         }
         if (!leaving && kept >= LIMITS.properties) { left++; continue; }
         const before = losses;
-        const item = encode(at(key), depth + 1);
+        const item = encode(at(key), depth + 1, key);
         if (losses > before) addStep(before, toWellFormed(slice(key, 0, 60)));
         if (item === DROP) {
           if (losses === before && missing.length < 5) append(missing, toWellFormed(slice(key, 0, 100)));
@@ -211,7 +214,8 @@
     const shared = [];
     let strange = false;
     function isNumbers(list) {
-      if (list.length < 10000 || hasOwn(list, 'toJSON')) return false;
+      // A class of lists can have a `toJSON`, or getters for holes.
+      if (list.length < 10000 || getPrototypeOf(list) !== listPrototype || hasOwn(list, 'toJSON')) return false;
       strange = false;
       for (let index = 0; index < list.length; index++) {
         if ((++visited & 1023) === 0) tick(stepsSoFar());
@@ -225,7 +229,7 @@
       append(shared, list);
       for (let index = 0; strange && index < list.length; index++) {
         const before = losses;
-        encode(list[index], 2);
+        encode(list[index], 2, index);
         if (losses > before) addStep(before, `[${index}]`);
       }
       return list;
@@ -235,7 +239,7 @@
         if (!isNumbers(shared[index])) throw new GlobalTypeError('A list in the result changed while the result was read');
       }
     }
-    function encode(value, depth) {
+    function encode(value, depth, key, converted) {
       if ((++visited & 1023) === 0) tick(stepsSoFar());
       switch (typeof value) {
         case 'string': return text(value);
@@ -264,7 +268,7 @@
       }
       setAdd(open, value);
       try {
-        return compound(value, depth);
+        return compound(value, depth, key, converted);
       } finally {
         setDelete(open, value);
       }
@@ -272,7 +276,7 @@
     const loseProperties = (value, kind, method) => {
       if (ownKeys(value).length > 0) lose(`a ${kind} with properties, which are not in it: write \`.${method}(…)\``);
     };
-    function compound(value, depth) {
+    function compound(value, depth, key, converted) {
       const space = weakGet(namespaceNames, value);
       if (space !== undefined) {
         if (strict) throw new GlobalTypeError(`The input contains ${space}, which is a namespace of tools and no data`);
@@ -282,6 +286,14 @@
       if (leaving && references !== undefined) {
         const token = references.tokenOf(value, strict);
         if (token !== undefined) return { $reference: token };
+      }
+      const toJSON = converted ? undefined : converterOf(value);
+      if (toJSON !== undefined) {
+        const made = apply(toJSON, value, [textOf(key)]);
+        mapSet(conversions, value, { __proto__: null, made });
+        const out = made === value ? compound(value, depth, key, true) : encode(made, depth, key, true);
+        if (out === DROP && depth === 1) lose('without a value: its toJSON gives none');
+        return out;
       }
       if (isArray(value)) {
         if (!strict && leaving && isNumbers(value)) return share(value);
@@ -299,7 +311,7 @@
           const code = value.code;
           if (typeof code === 'string' || typeof code === 'number') {
             const before = losses;
-            put(out, 'code', encode(code, depth + 1));
+            put(out, 'code', encode(code, depth + 1, 'code'));
             addStep(before, 'code');
           }
           return out;
@@ -330,7 +342,7 @@
           append(pending, value);
           return `[${promiseOf(value)}: not awaited]`;
         case 'Binary': return `[Binary ${byteLength(value)} bytes]`;
-        case 'Boxed': return encode(unboxed(value), depth);
+        case 'Boxed': return encode(unboxed(value), depth, key);
         case 'Iterator': {
           if (!leaving) return '[an iterator: write [...x] for its values]';
           const items = itemsOf(value);
@@ -344,13 +356,22 @@
           const visible = [];
           for (let index = 0; index < keys.length; index++) {
             const own = getOwnPropertyDescriptor(value, keys[index]);
-            if (own !== undefined && own.enumerable) append(visible, keys[index]);
+            if (own !== undefined && own.enumerable && !isConverter(keys[index], own.value)) append(visible, keys[index]);
           }
           return object(visible, (key) => value[key], depth);
         }
       }
     }
-    return { encode: (value) => encode(value, 1), checkShared, notes, pending, lost, gaps: () => ({ __proto__: null, empty_lists: emptyLists, missing }) };
+    return { encode: (value) => encode(value, 1, ''), checkShared, notes, pending, conversions, lost, gaps: () => ({ __proto__: null, empty_lists: emptyLists, missing }) };
+  }
+
+  // A method of the script's that gives what stands for its object in JSON. Dates have their own form.
+  const isConverter = (key, method) => key === 'toJSON' && typeof method === 'function' && method !== dateToJson;
+  function converterOf(value) {
+    const prototype = getPrototypeOf(value);
+    if (prototype !== plain && prototype !== listPrototype && isPromise(value)) return undefined;  // it would throw
+    const method = value.toJSON;
+    return method !== undefined && isConverter('toJSON', method) ? method : undefined;
   }
 
   // The kind of a built-in object, determined by internal slots, never by names a script can write.
@@ -402,7 +423,7 @@
     return items;
   }
   const plain = Object.prototype, functionPrototype = getPrototypeOf(plain.toString);
-  const errorPrototype = Error.prototype, promisePrototype = Promise.prototype;
+  const errorPrototype = Error.prototype, promisePrototype = Promise.prototype, listPrototype = Array.prototype;
   const isPromise = (value) => chainHas(value, promisePrototype);
   const isError = (value) => chainHas(value, errorPrototype);
   // The call that a promise came from, for messages: `callTool('users:list')`.
@@ -444,8 +465,8 @@
   }
   function jsonOf(value) {
     try {
-      const json = stringify(encoder(false).encode(value));
-      return json === undefined ? 'undefined' : json;
+      const data = encoder(false).encode(value);
+      return data === DROP ? 'undefined' : stringify(data);
     } catch (error) {
       stopIfFatal(error);
       return '[unreadable value]';
@@ -513,16 +534,17 @@
       if (work.pending.length > 0) {
         throw new GlobalTypeError(`The input of ${functionName}('${name}', …) contains a promise; await it first`);
       }
-      if (typeof data !== 'object' || data === null || isArray(data)) {
-        throw new GlobalTypeError(`${functionName}('${name}', …) needs an object as input, got ${kindOf(input) === 'Iterator' ? 'an iterator' : `a ${kindOf(input)}`}`);
+      const lost = work.lost('it'), json = data === DROP ? '' : stringify(data);
+      if (json !== '' && json[0] !== '{') {
+        const got = mapHas(work.conversions, input) ? `${bounded(json, 100)} from toJSON` : kindOf(input) === 'Iterator' ? 'an iterator' : `a ${kindOf(input)}`;
+        throw new GlobalTypeError(`${functionName}('${name}', …) needs an object as input, got ${got}`);
       }
-      const lost = work.lost('it');
       if (lost !== '') throw new GlobalTypeError(`The input of ${functionName}('${name}', …) has what JSON cannot hold: ${lost}`);
       if (calls >= config.maxToolCalls) stop('TOOL_CALL_LIMIT');
       const place = currentStack();
       const call = made = ++calls;
       mapSet(pendingCalls, call, { __proto__: null, resolve, reject, throwOnError, name });
-      $post(call, kind, stringify(data), stringify({ __proto__: null, name: toWellFormed(name), stack: place, wrapped: !throwOnError, reference }));
+      $post(call, kind, json, stringify({ __proto__: null, name: toWellFormed(name), stack: place, wrapped: !throwOnError, reference }));
     });
     if (typeof name === 'string') weakSet(origins, promise, { __proto__: null, functionName, name, call: made });
     return promise;
@@ -821,33 +843,36 @@
         $finish(data === DROP ? 'null' : stringify(data), stringify({ __proto__: null, notes: work.notes, kind: typeof value, raced, misses, ...work.gaps() }));
         return;
       }
-      value = await resolved(value, new GlobalMap());
+      value = await resolved(value, new GlobalMap(), work.conversions);
     }
     throw new GlobalError('The result contains promises inside promises; await them before returning');
   }
-  async function resolved(value, seen) {
+  async function resolved(value, seen, conversions) {
+    const known = mapGet(conversions, value);
+    if (known !== undefined) value = known.made;
     if (typeof value !== 'object' || value === null) return value;
     if (isPromise(value)) {
       const settled = await value;
       if (typeof settled === 'object' && settled !== null && isPromise(settled)) throw new GlobalTypeError('The result holds a promise that settles with a promise');
-      return resolved(settled, seen);
+      return resolved(settled, seen, conversions);
     }
     if (mapHas(seen, value)) return mapGet(seen, value);
+    if (known === undefined && converterOf(value) !== undefined) return value;  // a promise gave it: it is converted next
     if (isArray(value)) {
       const copy = [];
       mapSet(seen, value, copy);
-      for (let index = 0; index < value.length; index++) append(copy, await resolved(value[index], seen));
+      for (let index = 0; index < value.length; index++) append(copy, await resolved(value[index], seen, conversions));
       return copy;
     }
     const kind = kindOf(value);
-    if (kind === 'Iterator') return resolved(itemsOf(value), seen);
+    if (kind === 'Iterator') return resolved(itemsOf(value), seen, conversions);
     if (kind === 'Map' || kind === 'Set') {
       const copy = kind === 'Map' ? new GlobalMap() : new GlobalSet();
       mapSet(seen, value, copy);
       const entries = [];
       (kind === 'Map' ? mapForEach : setForEach)(value, (item, key) => append(entries, [key, item]));
       for (let index = 0; index < entries.length; index++) {
-        const item = await resolved(entries[index][1], seen);
+        const item = await resolved(entries[index][1], seen, conversions);
         if (kind === 'Map') mapSet(copy, entries[index][0], item);
         else setAdd(copy, item);
       }
@@ -859,7 +884,8 @@
     const keys = ownKeys(value);
     for (let index = 0; index < keys.length; index++) {
       const own = getOwnPropertyDescriptor(value, keys[index]);
-      if (typeof keys[index] === 'string' && own !== undefined && own.enumerable) put(copy, keys[index], await resolved(value[keys[index]], seen));
+      if (typeof keys[index] !== 'string' || own === undefined || !own.enumerable || isConverter(keys[index], own.value)) continue;
+      put(copy, keys[index], await resolved(value[keys[index]], seen, conversions));
     }
     return copy;
   }

@@ -151,7 +151,12 @@ PROGRAMS: list[tuple[str, object]] = [
     ("return 'a\\u0000b'", "a\x00b"),
     ("return 'x\\ud800y'", "x\ufffdy"),
     ("class P { x = 1; get y() { return 2 } } return new P()", {"x": 1}),
-    ("return {toJSON() { return 'no' }, a: 1}", {"a": 1}),
+    ("return {toJSON() { return 'said' }, a: 1}", "said"),
+    (
+        "class V { #v = 9.5; n = 1; toJSON() { return {value: this.#v} } }"
+        "return [await callTool('echo', {v: new V()}), new V(), JSON.parse(JSON.stringify(new V()))]",
+        [{"v": {"value": 9.5}}, {"value": 9.5}, {"value": 9.5}],
+    ),
 ]
 
 
@@ -175,6 +180,17 @@ async def test_get_tool_sees_what_may_be_called(enclave: Enclave) -> None:
         allowed_tools=["users:l*"],
     )
     assert result.value == [tools[0], None, True]
+
+
+@pytest.mark.parametrize("value", ["{ toJSON() {} }", "{ toJSON: () => () => 1 }"])
+async def test_a_to_json_that_gives_nothing_is_told(enclave: Enclave, value: str) -> None:
+    why = "without a value: its toJSON gives none"
+    result = await enclave.execute(f"console.log({value}); return {value}")
+    assert (result.value, result.logs) == (None, ("undefined",))
+    assert result.warnings == (f"JSON has no form for what is null, or left out, in the result: the result is {why}",)
+    refused = await enclave.execute(f"await callTool('echo', {value})", tool_handler=answer)
+    assert refused.error is not None
+    assert refused.error.message == f"The input of callTool('echo', …) has what JSON cannot hold: it is {why}"
 
 
 async def test_console_lines_arrive_in_order(enclave: Enclave) -> None:
@@ -319,7 +335,7 @@ async def test_a_call_that_lost_a_race_is_not_warned_of(how: str) -> None:
 NUMBERS = "const a = Array.from({ length: 12_000 }, (_, i) => i / 2); a[3] = NaN; a[4] = -0;"
 
 
-@pytest.mark.parametrize("script", ["return a", "a.toJSON = () => 'no'; return a"])
+@pytest.mark.parametrize("script", ["return a", "return { toJSON: () => a }", "a.toJSON = () => a; return a"])
 async def test_a_long_list_of_numbers_is_the_list_it_was(enclave: Enclave, script: str) -> None:
     result = await enclave.execute(f"{NUMBERS} {script}")
     numbers = [number / 2 for number in range(12_000)]
