@@ -15,7 +15,6 @@ from mcp_types import ToolAnnotations
 from codecall.audit.recorder import new_call_id
 from codecall.calls.blocks import BlockKeeper, BlockLimits
 from codecall.calls.broker import Broker
-from codecall.catalog.visibility import is_reserved
 from codecall.envelopes import INVOKE_SCHEMA, CallRecord, invoke_error, invoke_large, invoke_ok
 from codecall.errors import AccessDeniedError, CodeCallError, LimitExceeded, SelfReferenceError, ToolCallError
 from codecall.errors.hints import add_default_hint
@@ -112,7 +111,7 @@ class InvokeTool(MetaTool):
         broker = Broker(
             context,
             view,
-            allowed_tools=options.direct_calls.allowed_tools,
+            allowed_tools=None,  # `direct_calls` is looked at first, for an error of its own
             tool_call_timeout_ms=options.preset.tool_call_timeout_ms,
             max_value_bytes=max_value_bytes(options.preset),
             sanitization=options.sanitization,
@@ -127,6 +126,7 @@ class InvokeTool(MetaTool):
                 trace_invoke(parsed.tool, broker.used_components) as trace_value,
                 self._record(context, parsed) as record_value,
             ):
+                await self._check_direct(broker, parsed.tool)
                 text = await well_formed_json(await broker.call(parsed.tool, parsed.input))
                 place = ResultPlace(caller_results(self._runtime, client_key(context)), options.preset.max_result_bytes)
                 inline = place.is_inline(utf8_length(text))
@@ -138,9 +138,6 @@ class InvokeTool(MetaTool):
             if isinstance(error, SelfReferenceError):
                 error.message = f"No tool of CodeCall is called through another: {display_name(parsed.tool)}"
                 error.hint = "Call it itself, or give the name of a tool that codecall:search finds."
-            if isinstance(error, AccessDeniedError) and self._is_for_scripts(parsed.tool):
-                error.message = f"Tool '{display_name(parsed.tool)}' may not be called directly"
-                error.hint = "Call it in a script, with codecall:execute."
             add_default_hint(error, hints=INVOKE_HINTS)
             self.spell_hint(error)
             return tool_result(invoke_error(error), is_error=options.mark_errors)
@@ -151,10 +148,18 @@ class InvokeTool(MetaTool):
             answer.content += broker.blocks.blocks
         return answer
 
-    def _is_for_scripts(self, tool: str) -> bool:
-        """Whether `direct_calls` leaves a tool to scripts."""
+    async def _check_direct(self, broker: Broker, tool: str) -> None:
+        """Raise the error for a tool that `direct_calls` leaves to scripts: what no script may call either has the error
+        that it has there."""
         allowed = self._runtime.options.direct_calls.allowed_tools
-        return allowed is not None and not is_reserved(tool) and not Patterns(allowed).matches(tool)
+        if allowed is None or Patterns(allowed).matches(tool):
+            return
+        await broker.admit("tool", tool)
+        raise AccessDeniedError(
+            f"Tool '{display_name(tool)}' may not be called directly",
+            tool_name=display_name(tool),
+            hint="Call it in a script, with codecall:execute.",
+        )
 
     @contextmanager
     def _record(self, context: Context, arguments: InvokeArguments) -> Generator[Callable[[str], None]]:

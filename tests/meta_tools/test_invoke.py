@@ -64,6 +64,25 @@ async def test_direct_calls_may_be_limited_to_a_list(make_shop: Any) -> None:
     assert shop.calls == []
 
 
+@pytest.mark.parametrize(
+    "tool", ["usersGet", "order_refund", "nonsense", "orders:", "system:reboot", "hidden_tool", "x" * 300]
+)
+async def test_what_is_no_tool_is_told_so_whatever_may_be_called_directly(make_shop: Any, tool: str) -> None:
+    """A tool that the caller cannot see is answered as one that is not there, with the names that are like it."""
+    shop, every = make_shop(direct_calls=["users_*"]), make_shop()
+    for each in (shop, every):
+        each.server.tool(lambda: 1, name="hidden_tool")
+        each.server.disable(names={"hidden_tool"})
+    error = (await shop.ask("codecall:invoke", tool=tool, input={}))["error"]
+    assert error == (await every.ask("codecall:invoke", tool=tool, input={}))["error"]
+    assert error["code"] == ("ACCESS_DENIED" if tool == "system:reboot" else "TOOL_NOT_FOUND")
+    if tool == "usersGet":
+        assert "'users_get'" in error["hint"]
+    if tool == "hidden_tool":
+        missing = (await shop.ask("codecall:invoke", tool="hidden_took", input={}))["error"]
+        assert repr(missing) == repr(error).replace("hidden_tool", "hidden_took")
+
+
 async def test_switched_off_it_is_neither_listed_nor_callable(make_shop: Any) -> None:
     shop = make_shop(direct_calls=False)
     for spelling in ("codecall:invoke", "codecall_invoke"):
