@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from fastmcp import Client, FastMCP
+from fastmcp import Client, Context, FastMCP
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.exceptions import ToolError
 from mcp import MCPError, UrlElicitationRequiredError
 from mcp_types import URL_ELICITATION_REQUIRED, ElicitRequestURLParams
 
 from codecall import CodeCallPlugin
-from codecall.gateway.config.options import StdioServer
+from codecall.gateway.config.options import HttpServer, StdioServer
 from codecall.gateway.upstream.server import Backend
 from codecall.redaction import questions
 from codecall.redaction.questions import MAX_SHOWN_CHARS
 from tests.approvals.conftest import run
-from tests.gateway.backends import plain_server, result_text, serve_components
+from tests.gateway.backends import plain_server, result_text, serve_components, serve_over_http
 
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
 HELLO = [{"role": "user", "content": {"type": "text", "text": "Hi"}}]
@@ -33,6 +34,13 @@ LONG_FORM = {"type": "object", "properties": {"name": {"type": "string", "title"
 CLIENTS = pytest.mark.parametrize("client_era", ["legacy", "2026-07-28"])
 SERVERS = pytest.mark.parametrize("server_era", ["old", "new"])
 WHAT = pytest.mark.parametrize(("what", "said"), [("person", "Ann"), ("model", "Hi there"), ("roots", "file:///srv")])
+
+
+@dataclass
+class Person:
+    """What a person is asked for."""
+
+    name: str
 
 
 class Home:
@@ -118,6 +126,45 @@ async def test_a_tool_that_a_client_calls_itself(
         assert "in which only a server of that version can ask" in text
     else:
         assert said in text
+
+
+@CLIENTS
+@pytest.mark.parametrize("call", ["callTool('asks', {})", "callTool('asks_below', {})", "readResource('ask://me')"])
+async def test_a_server_that_cannot_ask_under_way_is_told_of_by_the_option_that_helps(
+    gateway: Gateway, client_era: str, call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = Home()
+    async with gateway("new", scripts=True) as server, home.client(server, client_era) as client:
+        error = (await run(client, f"return await {call}"))["error"]
+        with pytest.raises(ToolError, match="INPUT_REQUIRED: Server 'door' asks .*`handshake = true` in the options"):
+            await client.call_tool("asks", {})
+    assert error["code"] == "INPUT_REQUIRED"
+    assert "Server 'door' asks the client while a call is under way" in error["message"]
+    assert "Whoever runs the gateway can set `handshake = true` in the options of this server" in error["hint"]
+    warned = [record.getMessage() for record in caplog.records if record.name == "codecall.gateway.door"]
+    assert len([text for text in warned if "`handshake = true`" in text]) == 2
+    assert home.questions == []
+
+
+async def test_a_server_behind_a_url_that_cannot_ask_is_not_told_of_by_an_option_it_lacks() -> None:
+    behind: FastMCP[Any] = FastMCP("behind")
+
+    @behind.tool
+    async def asks(ctx: Context) -> str:
+        return str(await ctx.elicit("Who?", Person))
+
+    @behind.tool
+    async def fails() -> str:
+        raise ToolError("a text about server-initiated requests")
+
+    async with serve_over_http(behind) as url, serve_components(Backend("door", HttpServer(url=url))) as server:
+        async with Home().client(server, "2026-07-28") as client:
+            with pytest.raises(ToolError, match=r"INPUT_REQUIRED: .* It can ask clients of an earlier version of MCP"):
+                await client.call_tool("asks", {})
+            with pytest.raises(ToolError, match="^a text about server-initiated requests$"):
+                await client.call_tool("fails", {})
+        async with Home().client(server, "legacy") as client:
+            assert "Ann" in result_text(await client.call_tool("asks", {}))
 
 
 @pytest.mark.parametrize("scripts", [False, True])

@@ -163,8 +163,15 @@ class UpstreamConnection:
             ServerTimeoutError: it took too long; the server was told that it is cancelled.
         """
         timeout_s = self._options.call_timeout_s
-        sampling = self._options.sampling
-        call = InFlightCall(self.session, context, timeout_s, self._logger, self._server, sampling=sampling)
+        call = InFlightCall(
+            self.session,
+            context,
+            timeout_s,
+            self._logger,
+            self._server,
+            sampling=self._options.sampling,
+            is_program=isinstance(self._options, StdioServer),
+        )
         call.was_sent = not (isinstance(self._transport, HttpTransport) and self._transport.tells_what_was_sent)
         self.active_calls += 1
         if for_client:

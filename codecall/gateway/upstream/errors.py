@@ -8,6 +8,7 @@ the parts of a call that all kinds of components share: what of a request goes w
 from __future__ import annotations
 
 import math
+import re
 import signal
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -42,6 +43,19 @@ NO_ENDPOINT_ADVICE: Final = (
     "Nothing of MCP answers at this path: `url` has to be that of the server's MCP endpoint, such as https://host/mcp."
 )
 """What to do about a URL where something else answers."""
+
+_HANDSHAKE_HINT: Final = (
+    "Whoever runs the gateway can set `handshake = true` in the options of this server: an earlier version of MCP is "
+    "spoken with it then, in which it can ask."
+)
+_OLDER_CLIENT_HINT: Final = (
+    "It can ask clients of an earlier version of MCP; those of 2026-07-28 it has to ask in its answer "
+    "(`InputRequiredResult`)."
+)
+_CANNOT_ASK: Final = re.compile(
+    r"elicitation via server-initiated requests is unavailable|no back-channel for server-initiated requests"
+)
+"""How FastMCP and the MCP SDK say that on this connection a server asks nothing while a call is under way."""
 
 CONNECTION_META_KEYS: Final = frozenset(
     {
@@ -103,6 +117,24 @@ def connection_ended_error(server: str, reason: str, *, sent: bool = True) -> Se
 def request_refused_error(server: str, reason: str, advice: str) -> ServerUnavailableError:
     """The error of a call that the transport, or a proxy before the server, refused."""
     return _unavailable(server, f"Server '{server}' {reason} instead of taking the call", f"{_AGAIN}. {advice}")
+
+
+def cannot_ask_error(server: str, text: str, *, is_program: bool) -> InputRequiredError | None:
+    """The error of a call whose own error says that the server cannot ask anything meanwhile; None for other errors.
+
+    Args:
+        server: its name.
+        text: of the error that the server answered with.
+        is_program: whether it is a program, whose version of MCP the option `handshake` chooses.
+    """
+    if _CANNOT_ASK.search(text) is None:
+        return None
+    return InputRequiredError(
+        f"Server '{server}' asks the client while a call is under way, which MCP 2026-07-28 does not allow; "
+        "the call failed",
+        tool_name=server,
+        hint=_HANDSHAKE_HINT if is_program else _OLDER_CLIENT_HINT,
+    )
 
 
 def gateway_closing_error(server: str) -> ServerUnavailableError:

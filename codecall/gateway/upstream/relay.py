@@ -29,7 +29,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.errors import InputRequiredError
 from codecall.gateway.upstream.addresses import check_url
-from codecall.gateway.upstream.errors import is_modern
+from codecall.gateway.upstream.errors import cannot_ask_error, is_modern
 from codecall.identity import client_key
 from codecall.redaction.questions import HiddenTextError, check_size, quoted, visible_form
 from codecall.sandbox.interfaces import ASK_CLIENT
@@ -68,6 +68,7 @@ class InFlightCall:
         logger: of the server.
         server: its name.
         sampling: whether it may use clients' models.
+        is_program: whether it is a program, which is started.
 
     Attributes:
         scope: the cancel scope that the call runs in; cancelled when its time is up.
@@ -83,8 +84,10 @@ class InFlightCall:
         server: str,
         *,
         sampling: bool = False,
+        is_program: bool = False,
     ) -> None:
         self.session = session
+        self._is_program = is_program
         self.was_sent = True
         self._sampling = sampling
         self.context = context
@@ -114,6 +117,7 @@ class InFlightCall:
 
         Raises:
             MCPError: the client does not answer, or the server asks more than `MAX_ROUNDS` times.
+            InputRequiredError: the server wants to ask while the call is under way, and cannot.
         """
         context = self.context
         answers: mcp_types.InputResponses | None = None
@@ -136,12 +140,25 @@ class InFlightCall:
     async def _sent(self, request: Awaitable[T]) -> T:
         """The result of a request. An error that sends a person to URLs has them checked, as questions are."""
         try:
-            return await request
+            result = await request
         except MCPError as failure:
-            if failure.error.code != mcp_types.URL_ELICITATION_REQUIRED:
-                raise
             error = failure.error
+            if error.code != mcp_types.URL_ELICITATION_REQUIRED:
+                self._check_asked(error.message)
+                raise
+        else:
+            if isinstance(result, mcp_types.CallToolResult) and result.is_error:
+                self._check_asked(*(block.text for block in result.content if isinstance(block, mcp_types.TextContent)))
+            return result
         raise named_url_error(self._server, error)
+
+    def _check_asked(self, *texts: str) -> None:
+        """Raise the error of a server that says it cannot ask while a call is under way, and tell the operator."""
+        if not is_modern(self.session):
+            return
+        if (error := cannot_ask_error(self._server, "\n".join(texts), is_program=self._is_program)) is not None:
+            self._logger.warning("%s. %s", error.message, error.hint)
+            raise error from None
 
     def _permitted(self, result: T) -> T:
         """The result of a request, if the server may ask what it asks in it."""

@@ -77,6 +77,20 @@ async def asks(ctx: Context) -> str:
 
 
 @server.tool
+async def asks_below(ctx: Context) -> str:
+    """The same by the session of the SDK."""
+    await ctx.session.elicit("Who?", SCHEMA)
+    return "asked"
+
+
+@server.resource("ask://{who}")
+async def asked(ctx: Context, who: str) -> str:
+    """Asks while it is read."""
+    await ctx.session.elicit(f"{who}?", SCHEMA)
+    return "asked"
+
+
+@server.tool
 async def pester(ctx: Context, times: int) -> str:
     """Asks again and again while the call is under way, with a text that wants to be more than one."""
     said: list[str] = []
