@@ -149,8 +149,8 @@ class InvokeTool(MetaTool):
         return answer
 
     async def _check_direct(self, broker: Broker, tool: str) -> None:
-        """Raise the error for a tool that `direct_calls` leaves to scripts: what no script may call either has the error
-        that it has there."""
+        """Raise the error for a tool that `direct_calls` leaves to scripts. What nothing may call has the error that it
+        has without that option."""
         allowed = self._runtime.options.direct_calls.allowed_tools
         if allowed is None or Patterns(allowed).matches(tool):
             return

@@ -30,6 +30,8 @@ _TOKEN: Final = re.compile(
       | [^\\\[{}(]""",
     re.VERBOSE | re.DOTALL,
 )
+_TRIED: Final = "1aA" + "".join(map(chr, range(33, 127))) + " "
+"""Characters of which one stands for a class."""
 _KNOWN_ESCAPES: Final = re.compile(r"\\[dwsDWSbBnrtfv.*+?^$|(){}\[\]\\/-]")
 _ODD_IN_CLASS: Final = re.compile(r"(?<!\\)\[|-\\[dws]|&&|--|~~|\\[^dwsnrtfv.*+?^$|(){}\[\]\\/-]|^\^?\]|^\^?$")
 """What the engines read differently within brackets, or what is not read here."""
@@ -37,10 +39,72 @@ _ODD_IN_CLASS: Final = re.compile(r"(?<!\\)\[|-\\[dws]|&&|--|~~|\\[^dwsnrtfv.*+?
 
 def certainly_differs(text: str, pattern: str) -> bool:
     """Whether a pattern is sure to match nowhere in a text, nor in it without the blanks around it."""
-    if len(text) > MAX_TEXT_CHARS or not text.isascii() or "\n" in text or "\r" in text:
-        return False
-    matcher = _compile(pattern)
+    matcher = _compile(pattern) if _is_compared(text) else None
     return matcher is not None and not _matches(matcher, text) and not _matches(matcher, text.strip())
+
+
+def certainly_matches(text: str, pattern: str) -> bool:
+    """Whether a pattern is sure to match somewhere in a text."""
+    matcher = _compile(pattern) if _is_compared(text) else None
+    return matcher is not None and _matches(matcher, text)
+
+
+def matching_text(pattern: str, least: int = 0, most: int = MAX_TEXT_CHARS) -> str | None:
+    """A text of `least` to `most` characters in which a pattern is sure to match; None where none is found: only what
+    plain patterns say is tried, and of alternatives the first."""
+    if len(pattern) > MAX_TEXT_CHARS or _compile(pattern) is None:
+        return None
+    for repeats in (1, least):
+        text = _spell(pattern, repeats)
+        if text is not None and least <= len(text) <= most and certainly_matches(text, pattern):
+            return text
+    return None
+
+
+def _spell(pattern: str, repeats: int) -> str | None:
+    """A text for a pattern that `_in_ascii` reads, not yet compared with it; what may be repeated without end is
+    repeated `repeats` times."""
+    groups: list[list[str]] = [[]]
+    ended: list[bool] = [False]
+    """Whether the first alternative of each open group has ended."""
+    for token in _TOKEN.finditer(pattern):
+        part = token[0]
+        if part.startswith("("):
+            groups.append([])
+            ended.append(ended[-1])
+        elif part == ")":
+            if len(groups) == 1:
+                return None
+            text = "".join(groups.pop())
+            ended.pop()
+            groups[-1].append("" if ended[-1] else text)
+        elif part == "|":
+            ended[-1] = True
+        elif ended[-1] or part in ("^", "$", r"\b", r"\B"):
+            continue
+        elif part in ("*", "+", "?") or token["count"]:
+            if not groups[-1]:
+                return None
+            count = int(token["least"] or 0) if token["count"] else int(part == "+")
+            if part in ("*", "+") or part.endswith(",}"):
+                count = max(count, repeats)
+            if len(groups[-1][-1]) * count > MAX_TEXT_CHARS:
+                return None
+            groups[-1][-1] *= count
+        else:
+            spelled = _token_in_ascii(token) or ""
+            groups[-1].append(_member(spelled) if spelled.startswith("[") else "a" if part == "." else part[-1])
+    return "".join(groups[0]) if len(groups) == 1 else None
+
+
+def _member(characters: str) -> str:
+    """The first of `_TRIED` that a class has; empty if it has none of them."""
+    found = re.search(characters, _TRIED)
+    return found[0] if found else ""
+
+
+def _is_compared(text: str) -> bool:
+    return len(text) <= MAX_TEXT_CHARS and text.isascii() and "\n" not in text and "\r" not in text
 
 
 def _matches(matcher: SchemaValidator, text: str) -> bool:

@@ -136,12 +136,12 @@ async def test_a_server_that_cannot_ask_under_way_is_told_of_by_the_option_that_
     home = Home()
     async with gateway("new", scripts=True) as server, home.client(server, client_era) as client:
         error = (await run(client, f"return await {call}"))["error"]
-        with pytest.raises(ToolError, match="INPUT_REQUIRED: Server 'door' asks .*`handshake = true` in the options"):
+        with pytest.raises(ToolError, match=r"INPUT_REQUIRED: Server 'door' asks .*`handshake = true` in the options"):
             await client.call_tool("asks", {})
     assert error["code"] == "INPUT_REQUIRED"
     assert "Server 'door' asks the client while a call is under way" in error["message"]
     assert "Whoever runs the gateway can set `handshake = true` in the options of this server" in error["hint"]
-    warned = [record.getMessage() for record in caplog.records if record.name == "codecall.gateway.door"]
+    warned = [record.getMessage() for record in caplog.records if record.name.endswith(".door")]
     assert len([text for text in warned if "`handshake = true`" in text]) == 2
     assert home.questions == []
 
@@ -161,7 +161,7 @@ async def test_a_server_behind_a_url_that_cannot_ask_is_not_told_of_by_an_option
         async with Home().client(server, "2026-07-28") as client:
             with pytest.raises(ToolError, match=r"INPUT_REQUIRED: .* It can ask clients of an earlier version of MCP"):
                 await client.call_tool("asks", {})
-            with pytest.raises(ToolError, match="^a text about server-initiated requests$"):
+            with pytest.raises(ToolError, match=r"^a text about server-initiated requests$"):
                 await client.call_tool("fails", {})
         async with Home().client(server, "legacy") as client:
             assert "Ann" in result_text(await client.call_tool("asks", {}))

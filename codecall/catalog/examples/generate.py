@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 
 from codecall.catalog.entries import CatalogEntry, Example
@@ -25,7 +26,7 @@ from codecall.catalog.examples.hints import (
     summary_fields,
     varying_parameter,
 )
-from codecall.catalog.examples.samples import Sampler
+from codecall.catalog.examples.samples import NoTextError, Sampler, text_fits
 from codecall.catalog.javascript import literal, member_access, object_literal, property_list, string_literal
 from codecall.schema.model import JsonObject, SchemaNode
 
@@ -64,6 +65,8 @@ def usage_examples(entry: CatalogEntry, observed: JsonObject | None = None, *, l
     codes = {example.code for example in examples}
     generated: list[Example] = []
     tool = _ToolHints(entry, observed)
+    if not tool.is_callable:
+        return examples
     for example in chain(_GENERATORS[tool.intent](tool), _general_examples(tool)):
         if example.code not in codes and len(example.code) <= MAX_CODE:
             codes.add(example.code)
@@ -79,7 +82,8 @@ def component_examples(entry: CatalogEntry, *, limit: int = 5) -> list[Example]:
     """Returns up to `limit` examples of a component that is no tool: the author's as they are, then a generated one."""
     examples = list(entry.examples[: max(0, limit)])
     if len(examples) < limit:
-        examples.append(_COMPONENT_GENERATORS[entry.kind](entry))
+        with suppress(NoTextError):
+            examples.append(_COMPONENT_GENERATORS[entry.kind](entry))
     return examples
 
 
@@ -97,7 +101,11 @@ class _ToolHints:
         wanted += [name for name in (self.query, self.size) if name is not None and name not in wanted]
         if not wanted and self.intent in {"create", "update"}:
             wanted += list(self.input.properties)[:2]
-        self.arguments = Sampler().object(self.input, wanted)
+        required = Sampler()
+        self.arguments = required.object(self.input, wanted[: len(self.input.required)])
+        self.is_callable = not required.lacks_texts
+        """Whether all values are known that a call needs."""
+        self.arguments |= Sampler().object(self.input, wanted[len(self.input.required) :])
         if self.size in self.arguments:
             # By its meaning: of `perPage` and `first` alone the sample would be 1.
             self.arguments[self.size] = Sampler().value("size", self.input.properties[self.size])
@@ -168,11 +176,12 @@ def _list_examples(tool: _ToolHints) -> Iterator[Example]:
 def _search_examples(tool: _ToolHints) -> Iterator[Example]:
     yield _plain_call(tool, "Search, one page" if tool.is_paged else "Search, in one call")
     yield from _summary_examples(tool)
-    if tool.query is not None:
+    queries = ("first example", "second example")
+    if tool.query is not None and all(text_fits(query, tool.input.properties[tool.query]) for query in queries):
         yield Example(
             "Run several searches at once",
             _script(
-                'const queries = ["first example", "second example"];',
+                f"const queries = {literal(queries)};",
                 "return await __safe_parallel(",
                 f"  queries.map((query) => () => {_indented(tool.call_with({tool.query: 'query'}))})",
                 ");",
@@ -357,4 +366,8 @@ _COMPONENT_GENERATORS = {"resource": _resource_example, "template": _template_ex
 
 def _sample_arguments(entry: CatalogEntry) -> dict[str, object]:
     schema = SchemaNode(entry.input_schema)
-    return dict(Sampler().object(schema, schema.required))
+    sampler = Sampler()
+    sample = sampler.object(schema, schema.required)
+    if sampler.lacks_texts:
+        raise NoTextError
+    return sample

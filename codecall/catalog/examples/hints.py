@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from codecall.catalog.entries import CatalogEntry
+from codecall.catalog.examples.samples import text_fits
 from codecall.catalog.javascript import literal, member_access
 from codecall.catalog.search.analysis import name_parts, stem
 from codecall.schema.model import JsonObject, SchemaNode, is_uninformative
@@ -218,8 +219,11 @@ def _values(schema: SchemaNode, first: object) -> list[object]:
         step = max(1, int(min(schema.number("multipleOf") or 1, 1e9)))
         most = schema.number("maximum")
         return [n for n in (first, first + step, first + 2 * step) if most is None or n <= most]
-    if isinstance(first, str) and re.fullmatch(r".+[-_][1-7]", first, re.DOTALL):
-        return [first[:-1] + str(int(first[-1]) + more) for more in range(3)]
+    if isinstance(first, str) and (
+        re.fullmatch(r".+[-_][1-7]", first, re.DOTALL) or ("pattern" in schema.body and re.search(r"[1-7]\Z", first))
+    ):
+        varied = [first[:-1] + str(int(first[-1]) + more) for more in range(3)]
+        return [text for text in varied if text_fits(text, schema)]
     return []
 
 

@@ -1,7 +1,8 @@
 """Samples values from JSON Schema: the arguments that generated usage examples pass to tools.
 
-Schemas come from servers we do not know, so everything is bounded: depth, number of values, length of texts. Patterns
-are never run, since a hostile one could hang the process; a text is chosen by format, name and length.
+Schemas come from servers we do not know, so everything is bounded: depth, number of values, length of texts. A text is
+chosen by format, name, length and pattern, which `schema.patterns` compares in linear time; where none is sure to fit,
+there is none.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import cast
 
 from codecall.catalog.search.analysis import name_parts
 from codecall.schema.model import MAX_PROPERTIES, SchemaNode, is_nameable
+from codecall.schema.patterns import certainly_differs, certainly_matches, matching_text
 
 MAX_DEPTH = 6
 """Levels of nesting of a sample; deeper parts are empty."""
@@ -108,14 +110,24 @@ _INTEGER_BY_WORD = {
 _NUMBER_BY_WORD = {"lat": 48.8566, "latitude": 48.8566, "lon": 2.3522, "lng": 2.3522, "longitude": 2.3522}
 
 
+class NoTextError(Exception):
+    """No text is known that the schema of a parameter takes."""
+
+
 class Sampler:
     """Generates the values of one sample, `MAX_VALUES` of them at most."""
 
     def __init__(self) -> None:
+        self.lacks_texts = False
+        """Whether properties were left out, since no text is known that their schemas take."""
         self._remaining = MAX_VALUES
 
     def value(self, name: str, schema: SchemaNode, depth: int = MAX_DEPTH) -> object:
-        """Returns a plausible value for the parameter `name`, or for an item of it."""
+        """Returns a plausible value for the parameter `name`, or for an item of it.
+
+        Raises:
+            NoTextError: none is known that its schema takes.
+        """
         self._remaining -= 1
         stated = _stated(schema)
         if stated is not None:
@@ -138,7 +150,10 @@ class Sampler:
         for name in names:
             if self._remaining <= 0:
                 break
-            sample[name] = self.value(name, properties.get(name, schema.at({})), depth)
+            try:
+                sample[name] = self.value(name, properties.get(name, schema.at({})), depth)
+            except NoTextError:
+                self.lacks_texts = True
         return sample
 
     def _array(self, name: str, schema: SchemaNode, depth: int) -> list[object]:
@@ -182,13 +197,24 @@ def _stated(schema: SchemaNode) -> object:
     if body.get("const") is not None:
         return body["const"]
     examples = body.get("examples")
-    if isinstance(examples, list) and examples and cast(list[object], examples)[0] is not None:
-        return cast(list[object], examples)[0]
-    for keyword in ("example", "default"):
-        # An empty default does not show what the parameter is for.
-        if body.get(keyword) not in (None, "", [], {}):
-            return body[keyword]
-    return schema.choices[0] if schema.choices else None
+    stated = list(cast(list[object], examples)) if isinstance(examples, list) else []
+    # An empty default does not show what the parameter is for.
+    stated += [value for value in (body.get("example"), body.get("default")) if value not in ("", [], {})]
+    return next((value for value in [*stated, *schema.choices] if value is not None and _may_fit(value, schema)), None)
+
+
+def _may_fit(value: object, schema: SchemaNode) -> bool:
+    """Whether a value that a schema states is not sure to be refused by its pattern."""
+    pattern = schema.body.get("pattern")
+    return not (isinstance(value, str) and isinstance(pattern, str) and certainly_differs(value, pattern))
+
+
+def text_fits(text: str, schema: SchemaNode) -> bool:
+    """Whether a text that was made is sure to have the length and the pattern that a schema asks for."""
+    least, most, pattern = schema.number("minLength"), schema.number("maxLength"), schema.body.get("pattern")
+    if (least is not None and len(text) < least) or (most is not None and len(text) > most):
+        return False
+    return not isinstance(pattern, str) or certainly_matches(text, pattern)
 
 
 def _number(name: str, schema: SchemaNode, *, whole: bool) -> object:
@@ -215,6 +241,8 @@ def _number(name: str, schema: SchemaNode, *, whole: bool) -> object:
 def _text(name: str, schema: SchemaNode) -> str:
     form = schema.body.get("format")
     if isinstance(form, str) and form in _BY_FORMAT:
+        if not text_fits(_BY_FORMAT[form], schema):
+            raise NoTextError
         return _BY_FORMAT[form]
     words = name_parts(name)
     text = next((_TEXT_BY_WORD[word] for word in reversed(words) if word in _TEXT_BY_WORD), None)
@@ -225,4 +253,12 @@ def _text(name: str, schema: SchemaNode) -> str:
     least, most = schema.number("minLength"), schema.number("maxLength")
     if least is not None and len(text) < least:
         text = (text + "-example" * MAX_TEXT)[: int(min(least, MAX_TEXT))]
-    return text if most is None or len(text) <= most else text[: max(0, int(most))]
+    text = text if most is None or len(text) <= most else text[: max(0, int(most))]
+    if text_fits(text, schema):
+        return text
+    pattern = schema.body.get("pattern")
+    if isinstance(pattern, str) and (least or 0) <= MAX_TEXT:
+        made = matching_text(pattern, ceil(least or 0), int(min(MAX_TEXT if most is None else most, MAX_TEXT)))
+        if made is not None:
+            return made
+    raise NoTextError

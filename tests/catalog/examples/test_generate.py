@@ -57,6 +57,62 @@ def codes(tool: CatalogEntry) -> list[str]:
     return [example.code for example in usage_examples(tool)]
 
 
+PATTERNS: list[tuple[dict[str, Any], str]] = [
+    ({"pattern": r"^C-\d{3}$"}, '"C-111"'),
+    ({"pattern": r"^(ORD|INV)-[0-9]{4}-\w+$"}, '"ORD-1111-1"'),
+    ({"pattern": r"^[a-z][a-z0-9_-]{2,}$", "minLength": 6, "maxLength": 8}, '"client-1"'),
+    ({"pattern": r"^[A-Z]+$", "minLength": 6}, '"AAAAAA"'),
+    ({"pattern": r"^\d{4}-\d{2}-\d{2}T?\.(x|(y|z){2})*$", "maxLength": 12}, '"1111-11-11.x"'),
+    ({"pattern": r"^C-\d{3}$", "examples": ["new", "C-042"]}, '"C-042"'),
+    ({"pattern": r"^C-\d{3}$", "default": "C-007"}, '"C-007"'),
+    ({"pattern": r"^C-", "enum": ["all", "C-1"]}, '"C-1"'),
+    ({"pattern": r"^(?=C)client-.*$", "examples": ["client-7"]}, '"client-7"'),
+    ({"pattern": "-1$"}, '"client-1"'),
+]
+
+
+@pytest.mark.parametrize(("schema", "text"), PATTERNS, ids=[schema["pattern"] for schema, _ in PATTERNS])
+def test_a_text_fits_the_pattern_of_its_schema(schema: dict[str, Any], text: str):
+    tool = CatalogEntry(
+        name="get_client",
+        app_id="crm",
+        description="",
+        input_schema={"type": "object", "properties": {"client_id": TEXT | schema}, "required": ["client_id"]},
+    )
+    assert f"client_id: {text}" in codes(tool)[0]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"pattern": r"^(?=C)C-\d$"},
+        {"pattern": r"^\p{Lu}$"},
+        {"pattern": "a(b"},
+        {"pattern": "^[^ -~]$"},
+        {"pattern": "^(((((a+)+)+)+)+)+b$", "minLength": 90, "maxLength": 91},
+        {"pattern": "^" + "(a{20}){20}" * 20},
+        {"minLength": 5_000},
+        {"format": "uuid", "pattern": "^C"},
+        {"pattern": "^a$", "maxLength": 0},
+    ],
+)
+def test_where_no_text_is_known_to_fit_there_is_no_example(schema: dict[str, Any]):
+    given, client_id = Example("By its author", "return 1;"), TEXT | schema
+    nested = {"type": "object", "properties": {"id": client_id}, "required": ["id"]}
+    assert usage_examples(entry("get_client", {"client_id": client_id}, examples=(given,))) == [given]
+    assert codes(entry("get_client", {"client_id": client_id})) == codes(entry("get_client", {"of": nested})) == []
+    assert codes(entry("get_client", {"id": TEXT, "query": client_id | {"optional": True}}))
+
+
+def test_several_values_fit_the_pattern_too():
+    tool = entry("get_client", {"client_id": TEXT | {"pattern": r"^C-\d{3}$"}})
+    assert 'const wanted = ["C-111", "C-112", "C-113"];' in codes(tool)[-1]
+    tool = entry("get_client", {"client_id": TEXT | {"pattern": r"^C-[012]$"}})
+    assert 'const wanted = ["C-1", "C-2"];' in codes(tool)[-1]
+    searches = entry("search_clients", {"query": TEXT | {"pattern": r"^\w+$"}}, users_output())
+    assert not any("first example" in code for code in codes(searches))
+
+
 @pytest.mark.parametrize(
     ("name", "intent"),
     [
