@@ -8,7 +8,6 @@ readings than are tried counts against the call, and so does a value that cannot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from anyio import to_thread
@@ -18,7 +17,7 @@ from codecall.catalog.entries import CatalogEntry
 from codecall.concurrency import ThreadLimit
 from codecall.errors import OptionsError
 from codecall.globs import Patterns
-from codecall.schema.readings import all_readings, literal_readings
+from codecall.schema.readings import all_readings, restricting_readings
 
 JsonObject = Mapping[str, object]
 
@@ -136,11 +135,9 @@ class _CompiledRule:
             return True
         allows = self.ruling.action == "allow"
         try:
-            readings = all_readings(arguments, schema, self._named)
             if allows:
-                return all(map(condition.is_valid, readings))
-            readings = chain(readings, literal_readings(arguments, schema, self._named))
-            return any(map(condition.is_valid, readings))
+                return all(map(condition.is_valid, all_readings(arguments, schema, self._named)))
+            return any(map(condition.is_valid, restricting_readings(arguments, schema, self._named)))
         except Exception:
             # A reference that leads nowhere, a value that is nested too deeply, or one of too many readings or of none.
             return not allows

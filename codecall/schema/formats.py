@@ -112,6 +112,28 @@ class FloatOrText(float):
         return f"<{super().__repr__()} or text>"
 
 
+class IntOrTruth(int):
+    """An integer, equal to the truth value that it stands for. Bounds hold for it, as they do not for truth values."""
+
+    __slots__ = ()
+
+
+class NumberText(str):
+    """A text that stands for one number and nothing else. Bounds hold for that number, all other keywords for the
+    text."""
+
+    __slots__ = ("number",)
+
+    number: float
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """The text of a number."""
+        made = cls(text)
+        made.number = read_number(text)
+        return made
+
+
 class FilledObject(dict[str, object]):
     """An object with the defaults of its schema, equal to objects that are equal once these are filled in.
 
@@ -178,6 +200,8 @@ def equal(value: object, constant: object) -> bool:
     """
     if isinstance(value, FormattedText):
         return value == constant or _stands_for(value, constant)
+    if isinstance(value, IntOrTruth):
+        return value == constant
     if isinstance(value, IntOrText | FloatOrText) and isinstance(constant, str):
         with suppress(ValueError):
             return value == read_number(constant)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
@@ -23,6 +24,8 @@ from codecall.schema.formats import (
     FloatOrText,
     FormattedText,
     IntOrText,
+    IntOrTruth,
+    NumberText,
     UnreadableError,
     identity,
     is_ambiguous,
@@ -64,6 +67,9 @@ _NUMERIC: Final = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16
 )
 """Formats of texts that a tool may read as numbers."""
 
+_PLAIN_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,9})?")
+"""Texts that every tool takes for the same number."""
+
 _OF_TEXTS: Final = frozenset({"pattern", "minLength", "maxLength"})
 """Keys of a condition that look at how a text is spelled."""
 
@@ -99,26 +105,55 @@ def all_readings(arguments: JsonObject, schema: JsonObject, named: set[str] | No
     yield from by_place
 
 
-def literal_readings(arguments: JsonObject, schema: JsonObject, named: set[str] | None) -> Iterator[object]:
-    """Two more readings for rules that restrict calls: all texts, also those that the schema calls texts, as the
-    numbers or truth values that they spell. Whoever wrote the rule may know that the tool reads them so.
+def restricting_readings(arguments: JsonObject, schema: JsonObject, named: set[str] | None) -> Iterator[object]:
+    """The readings for rules that restrict calls.
 
-    The arguments are those of `all_readings`.
+    There are two more: all texts, also those that the schema calls texts, as the numbers or truth values that they
+    spell. Whoever wrote the rule may know that the tool reads them so. And a bound does not fit a text only because it
+    is none of a number where the tool can see nothing but one.
+
+    The arguments and errors are those of `all_readings`.
     """
-    with_defaults = {**property_defaults(schema), **arguments}
-    considered = {name: value for name, value in with_defaults.items() if named is None or name in named}
+    by_place = _Readings(schema, named).of_input(arguments)
+    sent = cast("JsonObject", _with_numbers(arguments, by_place))
+    yield sent
+    yield (filled := {**property_defaults(schema), **sent})
+    yield from by_place
+    considered = {name: value for name, value in filled.items() if named is None or name in named}
     for numbers in (True, False):
-        yield {**with_defaults, **cast("JsonObject", _literal(considered, numbers=numbers))}
+        yield {**filled, **cast("JsonObject", _literal(considered, numbers=numbers))}
+
+
+def _with_numbers(value: object, readings: Sequence[object]) -> object:
+    """`value` with the texts that all of its readings take for a number. Of a spelling that not every tool takes for
+    the same one, a text is left as it is."""
+    if readings[0] is value:
+        return value  # as it is under names of which the condition says nothing
+    if isinstance(value, str):
+        is_number = _PLAIN_NUMBER.fullmatch(value) and all(
+            isinstance(each, IntOrText | FloatOrText) for each in readings
+        )
+        return NumberText.of(value) if is_number else value
+    if isinstance(value, Mapping) and all(isinstance(each, Mapping) for each in readings):
+        objects = cast("Sequence[JsonObject]", readings)
+        members = cast("JsonObject", value).items()
+        return {name: _with_numbers(item, [each[name] for each in objects]) for name, item in members}
+    if isinstance(value, list) and all(type(each) is list for each in readings):
+        columns = zip(*cast("Sequence[list[object]]", readings), strict=True)
+        return [_with_numbers(item, each) for item, each in zip(cast("list[object]", value), columns, strict=True)]
+    return cast("object", value)
 
 
 def _literal(value: object, *, numbers: bool) -> object:
-    """`value` with the numbers or, unless `numbers`, truth values that it spells."""
+    """`value` with the numbers or, unless `numbers`, truth values that texts in it spell. What a tool can only see as
+    the number 0 or 1 stays one beside."""
     if isinstance(value, dict):
         return {key: _literal(item, numbers=numbers) for key, item in cast("dict[str, object]", value).items()}
     if isinstance(value, list):
         return [_literal(item, numbers=numbers) for item in cast("list[object]", value)]
     if not numbers and (truth := _truth_value(value)) is not None:
-        return truth
+        is_number = isinstance(value, NumberText) or not isinstance(value, bool | str)
+        return IntOrTruth(truth) if is_number else truth
     with suppress(UnreadableError):
         return next(iter(_numbers(value)), value) if isinstance(value, str) else value
     return value

@@ -3,16 +3,16 @@ have to be unique are not compared with each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from jsonschema import Draft202012Validator, FormatChecker, SchemaError, ValidationError
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend  # pyright: ignore[reportUnknownVariableType]
 from referencing import Registry
 
-from codecall.schema.formats import FormattedText, UnreadableError, equal, identity
+from codecall.schema.formats import FormattedText, IntOrTruth, NumberText, UnreadableError, equal, identity
 
 MAX_REASON_CHARS: Final = 200
 """Characters of a reason, which may repeat all of a schema."""
@@ -87,5 +87,33 @@ _FORMATS: Final = FormatChecker(formats=())
 for _name in ("date", "date-time", "time", "duration", "uuid", "ipv4", "ipv6", "email"):
     _FORMATS.checks(_name, raises=UnreadableError)(partial(_check_format, _name))
 
-_KEYWORDS: Final = {"uniqueItems": _unique_items, "const": _const, "enum": _enum}
-_Validator: Final = cast("Any", extend)(Draft202012Validator, _KEYWORDS)
+
+_Check: TypeAlias = Callable[[Validator, object, Any, object], Iterable[ValidationError] | None]
+
+
+def _bound(keyword: str) -> _Check:
+    """A bound; of a text that stands for a number, that number."""
+    check = cast("_Check", Draft202012Validator.VALIDATORS[keyword])
+
+    def bound(validator: Validator, limit: object, instance: Any, schema: object) -> Iterable[ValidationError] | None:
+        return check(validator, limit, instance.number if isinstance(instance, NumberText) else instance, schema)
+
+    return bound
+
+
+NUMBER_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+"""The keywords that look at numbers, and that all else fits."""
+
+_CHECKS: Final = {
+    **{"uniqueItems": _unique_items, "const": _const, "enum": _enum},
+    **{keyword: _bound(keyword) for keyword in NUMBER_BOUNDS},
+}
+
+
+def _is_truth_value(_checker: object, instance: object) -> bool:
+    return isinstance(instance, bool | IntOrTruth)
+
+
+_Validator: Final = cast("Any", extend)(
+    Draft202012Validator, _CHECKS, type_checker=Draft202012Validator.TYPE_CHECKER.redefine("boolean", _is_truth_value)
+)

@@ -99,6 +99,61 @@ async def test_rules_that_restrict_read_texts_as_what_they_spell(amount: str, ur
     assert await action(entry, {"action": "allow", "input": SMALL}, {"action": "ask"}, amount="5") == "ask"
 
 
+BULK = {"properties": {"amount": {"minimum": 100}}, "required": ["amount"]}
+"""A bound without a type."""
+
+
+@pytest.mark.parametrize(
+    ("schema", "hit", "others"),
+    [
+        ({"type": "integer"}, [100, "100", True, "yes", " 10 ", "1_0", "1e1", "010"], [0, 1, 1.0, 10, "10", "-1", "0"]),
+        ({"type": "integer", "default": 1}, [100], [0, 1, "1"]),
+        ({"type": "number"}, [100.5, "100.5", "nan"], [0.5, "0.5", "-99.5"]),
+        ({"anyOf": [{"type": "number"}, {"type": "null"}]}, [None, "null", "100"], [1, "1"]),
+        ({"type": ["integer", "string"]}, ["10", "x", 100], [10, 1]),
+        ({"type": "string"}, ["10", 1], []),
+        ({"type": "boolean"}, [1, True], []),
+        ({}, [1, "10"], [10]),
+    ],
+)
+async def test_a_bound_without_a_type_holds_for_each_number_that_a_tool_can_see(
+    schema: dict[str, Any], hit: list[object], others: list[object]
+) -> None:
+    entry = replace(TOOL, input_schema={"properties": {"amount": schema}})
+    deny = {"action": "deny", "input": BULK}
+    assert {repr(each): await action(entry, deny, amount=each) for each in hit} == {repr(each): "deny" for each in hit}
+    assert {repr(each): await action(entry, deny, amount=each) for each in others} == {
+        repr(each): "allow" for each in others
+    }
+    assert await action(entry, deny) == "allow"
+
+
+async def test_so_it_does_for_what_is_nested() -> None:
+    deny = {"action": "deny", "input": {"properties": {"lines": {"contains": {"properties": {"n": {"minimum": 100}}}}}}}
+    line = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    entry = replace(TOOL, input_schema={"properties": {"lines": {"type": "array", "items": line}}})
+    assert await action(entry, deny, lines=[{"n": "10"}, {"n": 1}]) == "allow"
+    assert await action(entry, deny, lines=[{"n": "10"}, {"n": "100"}]) == "deny"
+    assert await action(entry, deny, lines=[{"n": "10"}, {}]) == "deny"
+
+
+@pytest.mark.parametrize(
+    "about", [{"const": True}, {"type": "boolean"}, {"enum": [True, "x"]}, {"type": "boolean", "const": True}]
+)
+@pytest.mark.parametrize("kind", ["integer", "number", "boolean"])
+@pytest.mark.parametrize("amount", [1, 1.0, True, "1", "yes"])
+async def test_a_number_is_still_the_truth_value_that_a_rule_names(about: Any, kind: str, amount: object) -> None:
+    entry = replace(TOOL, input_schema={"properties": {"amount": {"type": kind}}})
+    condition = {"properties": {"amount": about}, "required": ["amount"]}
+    assert await action(entry, {"action": "deny", "input": condition}, amount=amount) == "deny"
+
+
+@pytest.mark.parametrize("about", [{"type": "string"}, {"pattern": "^10$"}, {"not": {"type": "integer"}}])
+async def test_a_text_for_a_number_is_still_a_text_to_rules_that_look_at_texts(about: dict[str, Any]) -> None:
+    condition = {"properties": {"amount": about}, "required": ["amount"]}
+    assert await action(TOOL, {"action": "deny", "input": condition}, amount="10") == "deny"
+
+
 async def test_a_parameter_that_is_left_out_has_its_default() -> None:
     assert await action(TOOL, {"action": "ask", "input": LARGE}) == "ask"
     assert await action(TOOL, {"action": "ask", "input": LARGE}, amount=5) == "allow"
