@@ -458,7 +458,7 @@ class CodeCallPlugin(CatalogTransform):
         self._now.check_names(tools if self._composites is None else [*tools, *self._composites.tools.values()])
 
     async def _warn_of_rules(self, view: CatalogView, server: FastMCPServer) -> None:
-        """Log what rules about calls name that no tool is of those that the first caller may use."""
+        """Log what is wrong with rules about calls, of the tools that the first caller may use."""
         options = self.options
         rules = options.approvals.rules if options.approvals is not None else ()
         if not rules and not options.flows:
@@ -468,12 +468,12 @@ class CodeCallPlugin(CatalogTransform):
                 "approvals: what a rule denies, it denies to scripts and codecall:invoke; a client that calls such a "
                 "tool by its name, without CodeCall, is not stopped"
             )
-        from codecall.approvals.unmatched import KnownNames, unmatched_names  # few servers have rules
+        from codecall.approvals.unmatched import KnownNames, rule_warnings  # few servers have rules
 
         entries = await view.entries()
         names, apps, servers = ({getattr(entry, of) for entry in entries} for of in ("name", "app_id", "server"))
-        known = KnownNames(names, apps, servers, f"tool that scripts may use on {server.name!r}")
-        for warning in await to_thread.run_sync(unmatched_names, rules, options.flows, known):
+        known = KnownNames(names, apps, servers, f"tool that scripts may use on {server.name!r}", entries)
+        for warning in await to_thread.run_sync(rule_warnings, rules, options.flows, known):
             logger.warning("%s", warning)
 
     def _offered(self, own: Sequence[MetaToolT]) -> Sequence[MetaToolT]:

@@ -101,14 +101,10 @@ class RuleSet:
                 yield rule
 
 
-class _CompiledRule:
-    """One rule with its globs and its condition taken apart."""
+class RuleSubject:
+    """Which tools a rule is about."""
 
-    def __init__(self, number: int, rule: ApprovalRule) -> None:
-        self.ruling = Ruling(rule.action, number)
-        self.condition = None if rule.input is None else _compile(rule.input, f"approvals.rules.{number - 1}.input")
-        keys = set(_keys(rule.input))
-        self._named = None if keys & _OPEN else keys
+    def __init__(self, rule: ApprovalRule) -> None:
         self._tools, self._apps, self._servers = (
             None if patterns is None else Patterns(patterns) for patterns in (rule.tools, rule.apps, rule.servers)
         )
@@ -127,6 +123,17 @@ class _CompiledRule:
         """Whether the rule is about this tool, its app or its server by name, and not about all that are of a kind."""
         subjects = ((self._tools, entry.name), (self._apps, entry.app_id), (self._servers, entry.server))
         return any(patterns is not None and patterns.matches(name) for patterns, name in subjects)
+
+
+class _CompiledRule(RuleSubject):
+    """One rule with its globs and its condition taken apart."""
+
+    def __init__(self, number: int, rule: ApprovalRule) -> None:
+        super().__init__(rule)
+        self.ruling = Ruling(rule.action, number)
+        self.condition = None if rule.input is None else _compile(rule.input, f"approvals.rules.{number - 1}.input")
+        keys = set(_keys(rule.input))
+        self._named = None if keys & _OPEN else keys
 
     def applies(self, arguments: JsonObject, schema: JsonObject) -> bool:
         """Whether the condition is met, for all readings or one of them; what cannot be compared counts against it."""

@@ -9,7 +9,7 @@ tools come and go does not have clients list everything anew each time. Either w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeVar
 
@@ -115,9 +115,9 @@ class GatewayPlugin(CodeCallPlugin):
         return view
 
     @property
-    def composite_names(self) -> Collection[str]:
-        """The names of the composite tools that are served."""
-        return self._composites.tools.keys() if self._composites is not None else ()
+    def composite_tools(self) -> Mapping[str, Tool]:
+        """The composite tools that are served, by their names."""
+        return self._composites.tools if self._composites is not None else {}
 
     @property
     def may_list_own(self) -> bool:

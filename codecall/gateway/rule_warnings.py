@@ -7,8 +7,10 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
+from fastmcp.tools import Tool
+
 from codecall.approvals.options import ApprovalRule
-from codecall.catalog.entries import COMPOSITE_APP, OTHER_NAMES
+from codecall.catalog.entries import COMPOSITE_APP, OTHER_NAMES, CatalogEntry
 from codecall.gateway.config.options import AccessOptions, GatewayOptions
 from codecall.gateway.exposure import GatewayPlugin
 from codecall.gateway.tools.access import LIST_RULES, ListRule
@@ -61,8 +63,8 @@ class RuleWarnings:
         self._logged: set[str] = set()
 
     def current(self) -> list[str]:
-        """A sentence for each name or glob that matches no tool. Nothing is said before all servers are listed that it
-        is for, nor of what may be of a server that is switched off."""
+        """A sentence for each name or glob that matches no tool, and for what is wrong with conditions. Nothing is said
+        before all servers are listed that it is for, nor of what may be of a server that is switched off."""
         access = [
             sentence
             for named, groups in self._servers_of.items()
@@ -89,20 +91,23 @@ class RuleWarnings:
         return [unmatched_sentence("app_ids", app, "server", apps) for app in missing]
 
     def _of_calls(self) -> list[str]:
-        """A sentence for each name in the rules about calls and rates that matches nothing."""
+        """A sentence for each name in the rules about calls and rates that matches nothing, and those on conditions."""
         options = self._plugin.options if self._plugin is not None else None
         rules = options.approvals.rules if options is not None and options.approvals is not None else ()
         flows = options.flows if options is not None else ()
         if not (rules or flows or self._rates) or not all(each.is_listed for each in self._providers.values()):
             return []
-        from codecall.approvals.unmatched import KnownNames, unmatched, unmatched_names, unmatched_sentence
+        from codecall.approvals.unmatched import KnownNames, rule_warnings, unmatched, unmatched_sentence
 
         tools, others, apps = set[str](), set(OTHER_NAMES), set(self._servers)
-        if self._plugin is not None and (composites := self._plugin.composite_names):
+        entries: list[CatalogEntry] = []
+        if self._plugin is not None and (composites := self._plugin.composite_tools):
             tools.update(composites)
             apps.add(COMPOSITE_APP)
+            entries += (_entry(COMPOSITE_APP, name, tool) for name, tool in composites.items())
         for server, provider in self._providers.items():
             listing = provider.listing
+            entries += (_entry(server, f"{server}_{tool.name}", tool) for tool in provider.tools_with_approvals)
             tools.update(f"{server}_{tool.name}" for tool in listing.tools)
             others.update(f"{server}_{prompt.name}" for prompt in listing.prompts)
             others.update(resource.uri for resource in listing.resources)
@@ -111,20 +116,20 @@ class RuleWarnings:
         flows = [
             flow.model_copy(update={"source": self._judged(flow.source), "to": self._judged(flow.to)}) for flow in flows
         ]
-        found = unmatched_names(rules, flows, KnownNames(tools, apps, apps, "tool of any server"))
+        found = rule_warnings(rules, flows, KnownNames(tools, apps, apps, "tool of any server", entries))
         what = "tool, resource or prompt of any server"
         rates = unmatched(self._judged(self._rates), tools | others)
         return [*found, *(unmatched_sentence("rate_limits.tool", rate, what, tools | others) for rate in rates)]
 
     def _without_tools_of_off(self, rule: ApprovalRule) -> ApprovalRule:
-        """The rule without what may name tools of servers that are switched off."""
-        if rule.tools is None:
+        """The rule without what may name tools of servers that are switched off, and without its condition if that may
+        be about them."""
+        if rule.servers is not None and not any(map(Patterns(rule.servers).matches, self._off)):
             return rule
-        if rule.servers is None:
-            tools = self._judged(rule.tools)
-        else:
-            tools = () if any(map(Patterns(rule.servers).matches, self._off)) else rule.tools
-        return rule.model_copy(update={"tools": tools})
+        if rule.tools is None:
+            return rule.model_copy(update={"input": None}) if self._off else rule
+        tools = self._judged(rule.tools) if rule.servers is None else ()
+        return rule if tools == rule.tools else rule.model_copy(update={"tools": tools, "input": None})
 
     def _judged(self, patterns: Sequence[str]) -> tuple[str, ...]:
         """Those of the patterns that name no tool of a server that is switched off: its tools are not known."""
@@ -145,6 +150,12 @@ class RuleWarnings:
         whose = servers[0] if len(servers) == 1 else "any server"
         suggestion = f"; did you mean {display_name(near[0])!r}?" if near else ""
         return f"access.{rule}: {display_name(pattern)!r} matches no tool of {whose}{suggestion}"
+
+
+def _entry(server: str, name: str, tool: Tool) -> CatalogEntry:
+    """A tool as rules see it."""
+    hints = tool.annotations.model_dump(by_alias=True) if tool.annotations is not None else {}
+    return CatalogEntry(name, server, "", tool.parameters, annotations=hints, owner=server)
 
 
 def _named(access: AccessOptions) -> Iterator[_Named]:

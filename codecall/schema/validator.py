@@ -101,12 +101,9 @@ def _bound(keyword: str) -> _Check:
     return bound
 
 
-NUMBER_BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-"""The keywords that look at numbers, and that all else fits."""
-
 _CHECKS: Final = {
     **{"uniqueItems": _unique_items, "const": _const, "enum": _enum},
-    **{keyword: _bound(keyword) for keyword in NUMBER_BOUNDS},
+    **{word: _bound(word) for word in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")},
 }
 
 
@@ -117,3 +114,33 @@ def _is_truth_value(_checker: object, instance: object) -> bool:
 _Validator: Final = cast("Any", extend)(
     Draft202012Validator, _CHECKS, type_checker=Draft202012Validator.TYPE_CHECKER.redefine("boolean", _is_truth_value)
 )
+
+_HOLD_SCHEMAS: Final = (
+    *("additionalProperties", "allOf", "anyOf", "contains", "contentSchema", "else", "if", "items", "not", "oneOf"),
+    *("prefixItems", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"),
+)
+"""Keywords whose value is a schema, or a list of schemas."""
+
+_NAME_SCHEMAS: Final = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+"""Keywords whose value has schemas by names."""
+
+KEYWORDS: Final = frozenset(
+    {*_Validator.VALIDATORS, *_HOLD_SCHEMAS, *_NAME_SCHEMAS}
+    | {"$schema", "$id", "$anchor", "$dynamicAnchor", "$vocabulary", "$comment", "maxContains", "minContains"}
+    | {"title", "description", "default", "deprecated", "examples", "readOnly", "writeOnly"}
+    | {"contentEncoding", "contentMediaType"}
+)
+"""The keywords of draft 2020-12."""
+
+
+def unknown_keywords(schema: object) -> Iterator[str]:
+    """The keys of a schema and of all within it that are no keywords, but for those of extensions (`x-…`)."""
+    if not isinstance(schema, Mapping):
+        return
+    for key, value in cast("Mapping[str, object]", schema).items():
+        held = list(cast("Mapping[str, object]", value).values()) if key in _NAME_SCHEMAS and value else value
+        if key in _HOLD_SCHEMAS or key in _NAME_SCHEMAS:
+            for each in cast("list[object]", held) if isinstance(held, list) else [held]:
+                yield from unknown_keywords(each)
+        elif key not in KEYWORDS and not key.startswith("x-"):
+            yield key

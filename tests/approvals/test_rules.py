@@ -16,6 +16,7 @@ from fastmcp import Client, FastMCP
 from codecall import CodeCallPlugin, OptionsError
 from codecall.approvals.options import ApprovalRule
 from codecall.approvals.rules import MAX_RULING_THREADS, RuleSet, _CompiledRule
+from codecall.approvals.unmatched import KnownNames, rule_warnings
 from codecall.catalog.entries import CatalogEntry
 from codecall.schema.readings import MAX_VALUES
 from tests.work import python_steps
@@ -275,6 +276,95 @@ async def test_rules_that_name_what_there_is_not_are_logged_once_for_each_server
         "its name, without CodeCall, is not stopped",
         "flows.from: 'send_maill' matches no tool that scripts may use on 'office'; did you mean 'send_mail'?",
     ]
+
+
+def number(**about: Any) -> dict[str, Any]:
+    """A condition on a number of pieces."""
+    return {"properties": {"pieces": {"minimum": 100, **about}}, "required": ["pieces"]}
+
+
+LEFT_OUT = "approvals.input: 'pieces' is not in `required`: calls of 'order' without it fit, too"
+
+
+@pytest.mark.parametrize(
+    ("does", "condition", "warnings"),
+    [
+        ("deny", number(), []),
+        ("deny", number(type="integer"), []),
+        ("deny", {**number(), "required": []}, [LEFT_OUT]),
+        ("ask", {"properties": {"article": {"const": "vial"}, "pieces": {"type": "integer"}}}, [LEFT_OUT]),
+        ("allow", {"properties": {"pieces": {"type": "integer", "maximum": 9}}}, []),  # its default counts
+        ("deny", {"properties": {"note": {"type": "string"}}}, [LEFT_OUT.replace("pieces", "note")]),
+        ("allow", {"properties": {"note": {"type": "string"}}}, []),  # its default does not fit
+        (
+            "deny",
+            {"properties": {"note": {"pattern": "^!"}}, "required": ["note"]},
+            ["approvals.input: 'note' has `pattern` and no `type`: what is no text fits, too"],
+        ),
+        ("deny", {"properties": {"article": {"pattern": "^!"}, "pieces": {}, "note": False}}, []),
+        (
+            "deny",
+            {"anyOf": [number(), {"properties": {"note": {"const": "all"}}, "required": ["note"]}]},
+            [],
+        ),
+        (
+            "deny",
+            {"not": {"properties": {"peaces": {"maximum": 9, "type": "integer"}}, "required": ["article"]}},
+            ["approvals.input: 'peaces' is no parameter of the tools that the rule is about; did you mean 'pieces'?"],
+        ),
+        (
+            "deny",
+            number(tpye="integer"),
+            ["approvals.input: 'tpye' is no keyword of JSON Schema; did you mean 'type'?"],
+        ),
+        (
+            "deny",
+            {"pieces": {"minimum": 100}, "x-why": "bulk", "$comment": "bulk"},
+            ["approvals.input: 'pieces' is no keyword of JSON Schema: conditions on parameters stand in `properties`"],
+        ),
+        (
+            "deny",
+            {"properties": {"article": {"allOf": [{"items": {"$comment": "", "nulable": True}}]}}},
+            ["approvals.input: 'nulable' is no keyword of JSON Schema"],
+        ),
+    ],
+)
+async def test_conditions_that_fit_more_than_they_seem_to_are_logged(
+    caplog: pytest.LogCaptureFixture, does: str, condition: dict[str, Any], warnings: list[str]
+) -> None:
+    server = FastMCP[None]("lab")
+
+    @server.tool
+    def order(article: str, pieces: int = 1, note: str | None = None) -> str:
+        return f"{pieces} x {article}{note}"
+
+    server.tool(lambda: 1, name="stop")
+    rules = [{"tools": ["order"], "input": condition, "action": does}]
+    plugin = CodeCallPlugin.init(approvals=rules, pool={"min_workers": 0})
+    async with Client(plugin.install(server)) as client:
+        await client.list_tools()
+    said = [record.getMessage() for record in caplog.records if record.name == "codecall"]
+    assert [each for each in said if each.startswith("approvals.")] == warnings
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "object"}, []),
+        ({"properties": {}, "additionalProperties": True}, []),
+        ({"properties": {"n": {}}, "allOf": [{"properties": {"to": {}}}]}, []),
+        ({"properties": {}}, ["is no parameter of the tools that the rule is about"]),
+        ({"properties": {"to": {"type": "string"}}, "required": ["to"]}, []),
+        ({"properties": {"to": {"type": "string"}}}, ["calls of 'a' without it fit, too"]),
+        ({"properties": {"to": {"$ref": "#/x"}}}, ["what is no text fits, too", "calls of 'a' without it fit, too"]),
+    ],
+)
+def test_nothing_is_said_of_what_the_schemas_of_tools_leave_open(schema: dict[str, Any], said: list[str]) -> None:
+    condition = {"properties": {"to": {"pattern": "^all$"}}}
+    rules = [ApprovalRule.read({"action": does, "input": condition}, where="") for does in ("deny", "allow")]
+    for rule in rules:
+        known = KnownNames((), (), (), "tool", [CatalogEntry("a", "a", "", schema)])
+        assert [each.split(": ", 2)[-1].split("'to' ")[-1] for each in rule_warnings([rule], [], known)] == said
 
 
 EACH = {"properties": {"data": {"contains": {"const": "all"}}}}

@@ -149,6 +149,40 @@ approvals = [{{ tools = ["mail_sned"], action = "ask" }}]
     assert [(check["verdict"], check["said"]) for check in checks if check["name"] == "rules"] == [("warn", wrong)]
 
 
+def test_so_are_conditions_on_inputs(cli: CommandLine):
+    cli.serve(shop=["list_orders"], mail=["send"])
+    config = cli.folder / "codecall.toml"
+    own = config.read_text().replace(
+        "[servers.mail]",
+        '[servers.mail]\napprovals = [{ tools = ["send"], action = "deny", input.properties.txet = { const = "x" } }]',
+    )
+    config.write_text(f"""{own}
+[codecall]
+approvals = [
+    {{ tools = ["orders"], action = "ask", input = {{ required = ["nmae"] }} }},
+    {{ action = "ask", input = {{ required = ["text"], properties.text = {{ pattern = "!", maxLenght = 3 }} }} }},
+]
+[composite_tools]
+paths = ["flows"]
+""")
+    steps = [{"id": "orders", "tool": "shop_list_orders", "arguments": {"text": "new"}}]
+    parameters = {"type": "object", "properties": {"name": {"type": "string"}}}
+    flow = {"name": "orders", "description": "Lists orders", "parameters": parameters, "steps": steps}
+    cli.write("flows/orders.yaml", json.dumps(flow))
+    assert cli("trust").code == exits.OK
+    of_mail, of_composite = (
+        f"approvals.input: {wrong!r} is no parameter of the tools that the rule is about; did you mean {right!r}?"
+        for wrong, right in (("txet", "text"), ("nmae", "name"))
+    )
+    of_all = "approvals.input: 'maxLenght' is no keyword of JSON Schema; did you mean 'maxLength'?"
+    checks = cli("doctor", "--json").json["checks"]
+    assert [check["said"] for check in checks if check["name"] == "rules"] == [of_mail, of_composite, of_all]
+    # Of what may be about tools of a server that is switched off, nothing is said.
+    config.write_text(config.read_text().replace("[servers.mail]", "[servers.mail]\nenabled = false"))
+    assert cli("trust").code == exits.OK
+    assert cli("tools").err == f"switched off: mail\nwarning: {of_composite}\n"
+
+
 def test_access_rules_for_all_servers_are_judged_by_all_of_them(shop: CommandLine):
     config = shop.folder / "codecall.toml"
     config.write_text(f"""[access]\ndeny = ["mail_send", "mail_sent", "*_orders"]\n{config.read_text()}""")

@@ -164,7 +164,8 @@ async def server_checks(
                 name, gateway, failures.get(name), elapsed_s[name], gateway.backends[name].health.stderr
             )
         for warning in gateway.rule_warnings.current():
-            yield Check(SERVERS, "rules", "warn", warning, "`codecall tools --all` prints the names that there are.")
+            advice = "`codecall tools --all` prints the names that there are, `codecall describe NAME` parameters."
+            yield Check(SERVERS, "rules", "warn", warning, advice)
         if not names:
             async for check in composite_checks(configuration, gateway, failures):
                 yield check
