@@ -10,16 +10,15 @@ names no block of this run is data like any other.
 from __future__ import annotations
 
 import asyncio
-import base64
 import binascii
 import hashlib
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Final, NamedTuple, Self, TypeAlias, cast
 
 import anyio.to_thread
-from fastmcp.resources import ResourceContent
 from mcp_types import (
     AudioContent,
     BlobResourceContents,
@@ -28,12 +27,12 @@ from mcp_types import (
     ImageContent,
     ResourceLink,
     TextContent,
-    TextResourceContents,
 )
 
 from codecall.calls.interfaces import ResolvedInput
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.concurrency import Pauses, ThreadLimit
+from codecall.jsonio.size import estimate_size
 from codecall.presets import Preset
 from codecall.sandbox.interfaces import BLOCK_REFERENCE
 from codecall.schema.model import SchemaNode
@@ -41,14 +40,15 @@ from codecall.schema.model import SchemaNode
 MAX_NAMED: Final = 5
 """Tools that one warning names."""
 
-MAX_INLINE_CHARS: Final = 128 * 1024
-"""Characters of a block that is hashed on the event loop, in less than a millisecond; a longer one is in a thread."""
+MAX_INLINE_BYTES: Final = 128 * 1024
+"""Size of a block that is hashed and written on the event loop, in about a millisecond; a larger one is in a thread."""
+
+BYTES_PER_VALUE: Final = 64
+"""What each value and each name in a block's `_meta` counts, besides its characters: an empty object in memory is no
+less."""
 
 WINDOW: Final = 64 * 1024
 """Characters of a result that are searched for references in one go."""
-
-_BASE64_BYTES: Final = 3 * 64 * 1024
-"""Bytes that are encoded in one call, which holds the interpreter: a multiple of three."""
 
 _PIECE_CHARS: Final = 4 * 64 * 1024
 """Characters of base64 that are decoded in one call, with what those bytes become."""
@@ -61,6 +61,8 @@ _MIME_TYPE: Final = re.compile(rf"{_MIME_NAME}/{_MIME_NAME}")
 """The form of a type (RFC 6838), in which no sentence fits."""
 _MIME_PARAMETERS: Final = re.compile(r"(;[A-Za-z0-9_-]{1,20}=[A-Za-z0-9_.+-]{1,40}){0,4}")
 """Parameters of one that need no quotes, and in which no digest fits."""
+_MIME_CHARS: Final = 1_000
+"""More than one of that form has."""
 _REFERENCE_CHARS: Final = 46
 _HANDLE_KEYS: Final = frozenset({"type", "mimeType", "bytes", "uri", "name", "text", "ref"})
 _DATA_URI_END: Final = ";base64,"
@@ -98,7 +100,7 @@ class BlockKeeper:
     def __init__(self, limits: BlockLimits) -> None:
         self.limits = limits
         self.size = 0
-        """Characters of what is kept."""
+        """Size of all that is kept."""
         self.blocks: list[ContentBlock] = []
 
     async def keep(self, blocks: Sequence[ContentBlock]) -> list[str | None]:
@@ -109,34 +111,52 @@ class BlockKeeper:
         """
         for block in blocks:
             if not isinstance(block, TextContent):
-                self._admit(block, len(self.blocks))
-                self.blocks.append(block)
+                await self._append(block)
         return [None] * len(blocks)
 
-    def add_unreferenced(self, blocks: Sequence[ContentBlock], entry: CatalogEntry) -> None:  # noqa: ARG002
+    async def add_unreferenced(self, blocks: Sequence[ContentBlock], entry: CatalogEntry) -> None:  # noqa: ARG002
         """Add the blocks that a tool's result has beside structured content, texts too: nothing refers to them.
 
         Raises:
             BlocksTooLargeError: there is no room for one.
         """
         for block in blocks:
-            self._admit(block, len(self.blocks))
-            self.blocks.append(block)
+            await self._append(block)
 
     async def resolve(self, arguments: dict[str, object], schema: JsonObject) -> ResolvedInput:  # noqa: ARG002
         """The input as it is: one of `codecall:invoke` has no references."""
         return ResolvedInput(arguments, arguments)
 
-    def _admit(self, block: ContentBlock, count: int) -> None:
-        size = len(_payload(block))
+    async def _append(self, block: ContentBlock) -> None:
+        self._admit(block, await self._measure(block), len(self.blocks))
+        self.blocks.append(block)
+
+    async def _measure(self, block: ContentBlock) -> int:
+        """The size of a block with all that it carries.
+
+        Raises:
+            BlocksTooLargeError: there is no room for it even if it is the only one.
+        """
+        limit, quick_limit = self.limits.max_content_bytes, len(_payload(block)) + MAX_INLINE_BYTES
+        size = _size(block, min(limit, quick_limit))
+        if quick_limit < size <= limit:  # of more than the limit it is some number above
+            size = await anyio.to_thread.run_sync(_size, block, limit)
+        if size > limit:
+            raise self._no_room_error(block, size)
+        return size
+
+    def _admit(self, block: ContentBlock, size: int, count: int) -> None:
         if count >= self.limits.max_content_blocks:
             raise BlocksTooLargeError(f"more than {self.limits.max_content_blocks} content blocks, which is the limit")
         if self.size + size > self.limits.max_content_bytes:
-            raise BlocksTooLargeError(
-                f"a content block ({block.type}) of {size} characters; all together may have "
-                f"{self.limits.max_content_bytes}, of which {self.size} are used"
-            )
+            raise self._no_room_error(block, size)
         self.size += size
+
+    def _no_room_error(self, block: ContentBlock, size: int) -> BlocksTooLargeError:
+        return BlocksTooLargeError(
+            f"a content block ({block.type}) of at least {size} bytes with all that it carries; all together may "
+            f"have {self.limits.max_content_bytes}, of which {self.size} are used"
+        )
 
 
 def _names(tools: Iterable[str]) -> str:
@@ -167,8 +187,9 @@ class BlockStore(BlockKeeper):
         super().__init__(limits)
         self._key = key.encode()[:64]
         self._blocks: dict[str, ContentBlock] = {}
-        self._summaries: dict[str, ContentBlock] = {}
-        """What a person is shown in place of each block that was passed on."""
+        self._sizes: dict[str, int] = {}
+        self._summaries: dict[str, str] = {}
+        """What a person is shown in place of the data of each block that was passed on."""
         self._passed_bytes = 0
         self._unreferenced = 0
         """Blocks with data that no script has seen, since they stood beside structured content."""
@@ -187,13 +208,13 @@ class BlockStore(BlockKeeper):
             BlocksTooLargeError: there is no room for a block with data.
         """
         references: list[str | None] = []
-        pauses = Pauses(every=100)
+        pauses = Pauses(every=10)
         for block in blocks:
             await pauses.count()
             references.append(await self._keep(block))
         return references
 
-    def add_unreferenced(self, blocks: Sequence[ContentBlock], entry: CatalogEntry) -> None:
+    async def add_unreferenced(self, blocks: Sequence[ContentBlock], entry: CatalogEntry) -> None:
         """Count the blocks that a result has beside structured content, which is its value for scripts."""
         only_reads = entry.annotations.get("readOnlyHint") is True
         if data := sum(map(is_data, blocks)):
@@ -218,18 +239,19 @@ class BlockStore(BlockKeeper):
         return warnings
 
     async def _keep(self, block: ContentBlock) -> str | None:
-        if len(_payload(block)) > MAX_INLINE_CHARS:
-            reference = await anyio.to_thread.run_sync(self._reference, block)
-        else:
-            reference = self._reference(block)
-        if reference not in self._blocks:
-            try:
-                self._admit(block, len(self._blocks))
-            except BlocksTooLargeError:
-                if is_data(block):
-                    raise
-                return None
-            self._blocks[reference] = block
+        try:
+            size = await self._measure(block)
+            if size > MAX_INLINE_BYTES:
+                reference = await anyio.to_thread.run_sync(self._reference, block)
+            else:
+                reference = self._reference(block)
+            if reference not in self._blocks:
+                self._admit(block, size, len(self._blocks))
+                self._blocks[reference], self._sizes[reference] = block, size
+        except BlocksTooLargeError:
+            if is_data(block):
+                raise
+            return None
         return reference
 
     def _reference(self, block: ContentBlock) -> str:
@@ -285,16 +307,16 @@ class BlockStore(BlockKeeper):
             for slot in _slots(container, path):
                 if (found := self._find(slot.value)) is not None:
                     slots.append((slot, found))
-                    size += len(_payload(found.block))
+                    size += self._sizes[found.reference]
                     if size > self.limits.max_content_bytes:
                         limit = self.limits.max_content_bytes
-                        raise BlockInputError(f"has content blocks of more than {limit} characters")
+                        raise BlockInputError(f"has content blocks of more than {limit} bytes")
                 elif isinstance(slot.value, dict | list):
                     pending.append((cast("object", slot.value), slot.path))
                 await pauses.count()
         if self._passed_bytes + size > self.limits.passed_bytes:
             raise BlockInputError(
-                f"has content blocks of {size} characters; all calls of a script together may have "
+                f"has content blocks of {size} bytes; all calls of a script together may have "
                 f"{self.limits.passed_bytes}, of which {self._passed_bytes} are used"
             )
         self._passed_bytes += size
@@ -307,27 +329,39 @@ class BlockStore(BlockKeeper):
         if not slots:
             return ResolvedInput(arguments, arguments)
         sent, shown, data = _PartCopy(arguments), _PartCopy(arguments), list[tuple[str, str]]()
+        objects: dict[str, JsonObject] = {}
+        """Each block as an object, written once however many places have it."""
         pauses = Pauses()
-        for slot, (block, prefix, reference) in slots:
-            visible = block
-            if is_data(block):
-                visible = await self._summarized(reference, block)
-                data.append((repr(slot.path), reference))
-            place = _place(root, slot.path)
-            for target, content in ((sent, block), (shown, visible)):
-                value = _as_schema_asks(content, place, slot.path) if prefix is None else prefix + _payload(content)
-                target.put(slot.path, value)
+        for slot, found in slots:
+            place, visible = _place(root, slot.path), None
+            if is_data(found.block):
+                visible = await self._summarized(found)
+                data.append((repr(slot.path), found.reference))
+            if found.prefix is None and place.kind != "string" and found.reference not in objects:
+                objects[found.reference] = await self._written(found)
+            for target, text in ((sent, None), (shown, visible)):
+                written = objects.get(found.reference, {})
+                target.put(slot.path, _as_schema_asks(found, written, place, slot.path, text))
             await pauses.count()
         return ResolvedInput(sent.root, shown.root, tuple(data))
 
-    async def _summarized(self, reference: str, block: ContentBlock) -> ContentBlock:
-        """A block with what a person is shown in place of its data."""
+    async def _written(self, found: _Found) -> JsonObject:
+        """A block as an object."""
+        write = partial(found.block.model_dump, mode="json", by_alias=True, exclude_none=True)
+        if self._sizes[found.reference] > MAX_INLINE_BYTES:
+            return await anyio.to_thread.run_sync(write)
+        await asyncio.sleep(0)
+        return write()
+
+    async def _summarized(self, found: _Found) -> str:
+        """What a person is shown in place of a block's data."""
+        reference = found.reference
 
         def summarize() -> None:
             if reference not in self._summaries:  # another call may have waited for the thread with the same block
-                self._summaries[reference] = _with_payload(block, _summary(block))
+                self._summaries[reference] = _summary(found.block)
 
-        if len(_payload(block)) <= MAX_INLINE_CHARS:
+        if self._sizes[reference] <= MAX_INLINE_BYTES:
             summarize()
         elif reference not in self._summaries:
             await anyio.to_thread.run_sync(summarize, limiter=_SUMMARIZING.limiter())
@@ -412,28 +446,6 @@ async def _references(text: str) -> AsyncIterator[str]:
             yield match[0]
 
 
-def resource_blocks(contents: Sequence[ResourceContent], uri: str) -> list[ContentBlock]:
-    """The contents of a resource as content blocks: pictures, sounds, other files and texts."""
-    return [_content_block(item, uri) for item in contents]
-
-
-def _content_block(item: ResourceContent, uri: str) -> ContentBlock:
-    if isinstance(item.content, str):
-        text = TextResourceContents(uri=uri, mime_type=item.mime_type, text=item.content)
-        return EmbeddedResource(type="resource", resource=text)
-    mime_type = item.mime_type or _DEFAULT_MIME_TYPE
-    data = "".join(
-        base64.b64encode(item.content[start : start + _BASE64_BYTES]).decode()
-        for start in range(0, len(item.content), _BASE64_BYTES)
-    )
-    kind = mime_type.partition("/")[0]
-    if kind == "image":
-        return ImageContent(type="image", data=data, mime_type=mime_type)
-    if kind == "audio":
-        return AudioContent(type="audio", data=data, mime_type=mime_type)
-    return EmbeddedResource(type="resource", resource=BlobResourceContents(uri=uri, mime_type=mime_type, blob=data))
-
-
 def is_data(block: ContentBlock) -> bool:
     """Whether a block has bytes that its description does not have."""
     if isinstance(block, EmbeddedResource):
@@ -450,6 +462,11 @@ def _payload(block: ContentBlock) -> str:
     if isinstance(block, TextContent):
         return block.text
     return block.resource.blob if isinstance(block.resource, BlobResourceContents) else block.resource.text
+
+
+def _size(block: ContentBlock, limit: int) -> int:
+    """What a block has with all that it carries, at least; of more than `limit`, some number above."""
+    return estimate_size(block, limit, BYTES_PER_VALUE)
 
 
 def _without_payload(block: ContentBlock) -> bytes:
@@ -518,7 +535,7 @@ def _shown_type(block: ContentBlock) -> str:
 
 def _uri_type(block: ContentBlock) -> str:
     """The same for a URI, of which it is one part: without what has not the form of it."""
-    name, *parameters = re.sub(r"\s", "", _mime_type(block)).split(";", 1)
+    name, *parameters = re.sub(r"\s", "", _mime_type(block)[:_MIME_CHARS]).split(";", 1)
     if not _MIME_TYPE.fullmatch(name):
         return _DEFAULT_MIME_TYPE
     behind = "".join(f";{each}" for each in parameters)
@@ -535,12 +552,30 @@ def _place(node: SchemaNode, path: _Path) -> SchemaNode:
     return node
 
 
-def _as_schema_asks(block: ContentBlock, node: SchemaNode, path: _Path) -> object:
-    """The content of a block in the form that its place in the input asks for."""
+def _as_schema_asks(found: _Found, written: JsonObject, node: SchemaNode, path: _Path, text: str | None) -> object:
+    """The content of a block in the form that its place in the input asks for.
+
+    Args:
+        found: the block.
+        written: the same as an object, where the place asks for that.
+        node: the schema of the place.
+        path: of the place.
+        text: stands in place of its data, if given.
+    """
+    block, payload = found.block, _payload(found.block) if text is None else text
+    if found.prefix is not None:
+        return found.prefix + payload
     if node.kind != "string":
-        return block.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return _with_data(written, payload) if is_data(block) else dict(written)
     name = next((step for step in reversed(path) if isinstance(step, str)), "").lower()
     wants_uri = node.body.get("format") in _URI_FORMATS or name.endswith(("url", "uri"))
     if wants_uri and is_data(block):
-        return f"data:{_uri_type(block)}{_DATA_URI_END}{_payload(block)}"
-    return _payload(block)
+        return f"data:{_uri_type(block)}{_DATA_URI_END}{payload}"
+    return payload
+
+
+def _with_data(written: JsonObject, data: str) -> JsonObject:
+    """A copy of a block that is written as an object, with this data. What else it holds is the same."""
+    if "resource" in written:
+        return {**written, "resource": {**cast("JsonObject", written["resource"]), "blob": data}}
+    return {**written, "data": data}

@@ -15,6 +15,7 @@ the interpreter lock to its end.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from typing import Any, Final, Protocol, cast
 import anyio.to_thread
 import msgspec
 from fastmcp.prompts import PromptResult
-from fastmcp.resources import ResourceResult
+from fastmcp.resources import ResourceContent, ResourceResult
 from mcp_types import (
     AudioContent,
     BlobResourceContents,
@@ -32,13 +33,14 @@ from mcp_types import (
     ImageContent,
     ResourceLink,
     TextContent,
+    TextResourceContents,
 )
 
-from codecall.calls.blocks import resource_blocks
 from codecall.calls.texts import PIECE_CHARS, is_value
 from codecall.catalog.entries import JsonObject
 from codecall.jsonio.check import is_json
 from codecall.jsonio.decode import encode_exactly
+from codecall.jsonio.size import exceeds_chars
 
 MAX_INLINE_CONTENTS: Final = 200
 """Contents or messages that are converted on the event loop, in some 2 ms; more are converted in a thread."""
@@ -49,16 +51,11 @@ _PIECE_ITEMS: Final = 256
 _SPLIT_DEPTH: Final = 8
 """Depth down to which containers are split; results that are large further down are rare, and measuring costs time."""
 
-_NODE_CHARS: Final = 8
-"""Characters that one value counts in an estimate, besides its own."""
-
-_FLAT: Final = frozenset({int, float, bool, type(None)})
-"""Types of values without characters of their own in an estimate."""
-
 _DEFAULT_MIME_TYPE: Final = "text/plain"
+_DEFAULT_BINARY_TYPE: Final = "application/octet-stream"
 
-_type_of: Final = cast("Callable[[object], type]", type)
-"""`type`, with a signature that the type checker accepts for values of unknown type."""
+_BASE64_BYTES: Final = 3 * 64 * 1024
+"""Bytes that are encoded in one call, which holds the interpreter: a multiple of three."""
 
 
 class McpToolResult(Protocol):
@@ -163,9 +160,9 @@ async def resource_json(result: ResourceResult, uri: str, max_bytes: int, blocks
         is_content = await _is_json_content(text, only.mime_type)
         return check_size(text, max_bytes) if is_content else await encode(text, max_bytes)
     if size > PIECE_CHARS or len(contents) > MAX_INLINE_CONTENTS:
-        converted = await anyio.to_thread.run_sync(resource_blocks, contents, uri)
+        converted = await anyio.to_thread.run_sync(_resource_blocks, contents, uri)
     else:
-        converted = resource_blocks(contents, uri)
+        converted = _resource_blocks(contents, uri)
     values = await _blocks_json(converted, blocks)
     return await encode(values[0] if len(values) == 1 else values, max_bytes)
 
@@ -254,30 +251,26 @@ def decoded_size(encoded: str) -> int:
     return max(0, (characters - padding) * 3 // 4)
 
 
-def exceeds_chars(value: object, limit: int) -> bool:
-    """Whether `value` is larger than about `limit` characters of JSON; stops counting as soon as it is."""
-    left = limit - _NODE_CHARS
-    waiting: list[Iterable[Any]] = [(value,)]
-    item: Any
-    while waiting:
-        # No more items than there are characters left: a container whose items are too many is not waiting here.
-        for item in waiting.pop():
-            kind = _type_of(item)
-            if kind is str:
-                left -= len(item)
-            elif kind in _FLAT:
-                continue
-            elif kind is dict or issubclass(kind, Mapping):
-                left -= len(item) * 2 * _NODE_CHARS
-                waiting.append(item.values())
-            elif issubclass(kind, (list, tuple)):
-                left -= len(item) * (_NODE_CHARS + 1)
-                waiting.append(item)
-            elif issubclass(kind, str):
-                left -= len(item)
-            if left < 0:
-                return True
-    return left < 0
+def _resource_blocks(contents: Sequence[ResourceContent], uri: str) -> list[ContentBlock]:
+    """The contents of a resource as content blocks: pictures, sounds, other files and texts."""
+    return [_content_block(item, uri) for item in contents]
+
+
+def _content_block(item: ResourceContent, uri: str) -> ContentBlock:
+    if isinstance(item.content, str):
+        text = TextResourceContents(uri=uri, mime_type=item.mime_type, text=item.content)
+        return EmbeddedResource(type="resource", resource=text)
+    mime_type = item.mime_type or _DEFAULT_BINARY_TYPE
+    data = "".join(
+        base64.b64encode(item.content[start : start + _BASE64_BYTES]).decode()
+        for start in range(0, len(item.content), _BASE64_BYTES)
+    )
+    kind = mime_type.partition("/")[0]
+    if kind == "image":
+        return ImageContent(type="image", data=data, mime_type=mime_type)
+    if kind == "audio":
+        return AudioContent(type="audio", data=data, mime_type=mime_type)
+    return EmbeddedResource(type="resource", resource=BlobResourceContents(uri=uri, mime_type=mime_type, blob=data))
 
 
 def _utf8_size(text: str) -> int:

@@ -7,7 +7,6 @@ from typing import Final, cast
 
 from mcp_types import ContentBlock, TextContent
 
-from codecall.calls.conversion import exceeds_chars
 from codecall.concurrency import Pauses
 from codecall.jsonio.decode import (
     BYTES_PER_CONTAINER,
@@ -17,6 +16,7 @@ from codecall.jsonio.decode import (
     TooManyContainersError,
     decode_json,
 )
+from codecall.jsonio.size import exceeds_chars
 
 _MAX_DEPTH: Final = 200
 """Nesting of a text that is compared with a structured value."""

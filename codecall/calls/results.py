@@ -105,7 +105,7 @@ class ResultReader:
             return json
         beside = await without_repetitions(result.content, structured, json)
         if (blocks := self._blocks_for(bool(beside))) is not None:
-            blocks.add_unreferenced(beside, entry)
+            await blocks.add_unreferenced(beside, entry)
         return json
 
     def _blocks_for(self, has_blocks: bool) -> BlockKeeper | None:

@@ -13,7 +13,6 @@ from typing import Final, Literal, NamedTuple, TypeVar, cast
 import anyio
 from mcp_types import ElicitResult
 
-from codecall.calls.conversion import exceeds_chars
 from codecall.composite.arguments import find_problems, render_arguments
 from codecall.composite.calls import WorkflowCalls
 from codecall.composite.definition import (
@@ -39,6 +38,7 @@ from codecall.errors import (
     ToolCallError,
     ToolTimeoutError,
 )
+from codecall.jsonio.size import exceeds_chars
 from codecall.option_base import go_duration
 from codecall.sandbox.clock import RunClock
 

@@ -12,12 +12,12 @@ from fastmcp.tools.base import ToolResult
 from mcp_types import ContentBlock, ToolAnnotations
 from pydantic import Field
 
-from codecall.calls.conversion import exceeds_chars
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import EXECUTE_OUTPUT_SCHEMA, ExecutionResult
 from codecall.errors import OptionsError
 from codecall.errors.hints import MAX_HINT
 from codecall.globs import MAX_GLOB_CHARS, is_glob
+from codecall.jsonio.size import exceeds_chars
 from codecall.meta_tools.base import (
     WELL_FORMED,
     Arguments,

@@ -531,12 +531,12 @@ async def test_blocks_that_are_too_large_are_an_error(tool: str) -> None:
     studio = Studio(vm={"preset": "secure", "max_content_bytes": 1_000})
     envelope, blocks = read(await studio.ask(tool, **arguments))
     assert envelope["error"]["code"] == "MESSAGE_TOO_LARGE"
-    assert f"{len(DATA)} characters; all together may have 1000" in envelope["error"]["message"]
+    assert "with all that it carries; all together may have 1000, of which 0 are used" in envelope["error"]["message"]
     assert blocks == []
 
 
 async def test_calls_of_a_run_are_given_no_more_than_references_may_be() -> None:
-    studio = Studio(vm={"preset": "secure", "reference_passed_bytes": 2 * len(DATA)})
+    studio = Studio(vm={"preset": "secure", "reference_passed_bytes": 2 * len(DATA) + 2_000})
     script = "const [data] = await callTool('picture'); for (let i = 0; i < 3; i++) await callTool('store', { data })"
     envelope, _ = await studio.run(script)
     assert envelope["error"]["code"] == "INVALID_INPUT"
