@@ -85,7 +85,8 @@ class Preset(Options):
     max_content_blocks: int = Field(ge=0, le=100_000)
     """Most content blocks (pictures, sounds, files, links) that one run holds, and that one answer shows."""
     max_content_bytes: int = Field(ge=0, le=1024 * 1024 * 1024)
-    """Most bytes of all of them, as base64 text; also of those that the input of one call gets."""
+    """Most bytes of all of them with all that they carry, as base64 and text, and 64 for each value and name of a
+    `_meta`; also of those that the input of one call gets, each as often as it stands there."""
     worker_max_runs: int = Field(ge=1, le=1_000_000)
     """Scripts that a worker serves before it is replaced; 1 starts a fresh process for every script."""
     require_jail: bool | Literal["on_linux"]

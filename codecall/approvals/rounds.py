@@ -13,6 +13,7 @@ from its record as far as it had come, and goes on from there with the answers.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import json
 import logging
 import secrets
@@ -246,16 +247,16 @@ class RoundTrips:
         loop = asyncio.get_running_loop()
 
         def forget(*, holds_slot: bool = False) -> None:
-            if self._waiting.get(state) is call:
-                del self._waiting[state]
-                abandon(call.task)
-                if call.watch is not None:
-                    call.watch.cancel()
+            if (waiting := self._waiting.pop(state, None)) is not None:
+                abandon(waiting.task)
+                if waiting.watch is not None:
+                    waiting.watch.cancel()
                 if not holds_slot:
                     self._release(state)
 
         # Its own questions run out of time; what it says then is kept for a client that comes late.
-        call.task.add_done_callback(lambda _: loop.call_later(RETENTION_S, forget))
+        # The timers know it by its state alone: a client that has its answer leaves nothing of the run behind.
+        call.task.add_done_callback(lambda _: loop.call_later(RETENTION_S, forget, context=contextvars.Context()))
         if lease is not None and shared is not None:
 
             async def watch() -> None:
@@ -267,7 +268,7 @@ class RoundTrips:
                 if is_ours:
                     return
                 if is_ours is None:  # its entry in the store has the slot
-                    loop.call_later(shared.retention_s, self._release, state)
+                    loop.call_later(shared.retention_s, self._release, state, context=contextvars.Context())
                 forget(holds_slot=is_ours is None)
 
             call.watch = asyncio.create_task(watch())

@@ -42,6 +42,22 @@ class ToolExitError(Exception):
         self.kind = kind
 
 
+class _Asking:
+    """What is asked through while a call lasts, and no longer. What the call leaves behind has its variables for as
+    long as it exists, as tasks, connections that are kept open and cancelled timers of asyncio do: they keep nothing of
+    the run."""
+
+    def __init__(self, ask: Callable[[InputRequest], Awaitable[object | None]]) -> None:
+        self._ask: Callable[[InputRequest], Awaitable[object | None]] | None = ask
+
+    async def __call__(self, request: InputRequest) -> object | None:
+        return await self._ask(request) if self._ask is not None else None
+
+    def end(self) -> None:
+        """Ask nobody from now on."""
+        self._ask = None
+
+
 def is_nested() -> bool:
     """Whether this task is inside of a call of a broker."""
     return _nesting.get() > 0
@@ -80,7 +96,8 @@ async def request_with_timeout(
     """
     task_context = context_of_call(clock)
     task_context.run(_nesting.set, _nesting.get() + 1)
-    task_context.run(ASK_CLIENT.set, ask)
+    asking = _Asking(ask) if ask is not None else None
+    task_context.run(ASK_CLIENT.set, asking)
     task = _start_task(_contain_exit(request), task_context)
     try:
         if not task.done():
@@ -88,6 +105,9 @@ async def request_with_timeout(
     except asyncio.CancelledError:
         await _stop(task, entry.name)
         raise
+    finally:
+        if asking is not None:
+            asking.end()
     if not task.done():
         await _stop(task, entry.name)
         raise ToolTimeoutError(

@@ -7,6 +7,7 @@ listed last, under its name. On top stands the plugin (`GatewayPlugin`), which d
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import logging
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
@@ -393,7 +394,9 @@ class Gateway:
             self.on_exposure(self.describe_exposure())
         self._unsent_changes |= kinds | ({"tools"} if switched else set())
         if self._notify_task is None or self._notify_task.done():
-            self._notify_task = asyncio.create_task(self._send_changes(), name="notifying clients")
+            self._notify_task = asyncio.create_task(
+                self._send_changes(), name="notifying clients", context=contextvars.Context()
+            )
 
     async def _send_changes(self) -> None:
         while self._unsent_changes:

@@ -9,6 +9,7 @@ an entry is used only if it could have been written here.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import hashlib
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
@@ -167,7 +168,8 @@ class ExpiringMemoryStore(LocalStore):
             self._timer[1].cancel()
             self._timer = None
         if self._expiring:
-            self._timer = loop, loop.call_at(self._expiring[0][0], self._expire)
+            # Nothing of the request that keeps a result is kept as long.
+            self._timer = loop, loop.call_at(self._expiring[0][0], self._expire, context=contextvars.Context())
 
     def _expire(self) -> None:
         self._timer = None

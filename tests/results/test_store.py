@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import time
+import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, SupportsFloat
 
@@ -285,6 +288,25 @@ async def test_memory_is_free_once_a_result_has_expired() -> None:
     await store.put("3", {"text": "y"}, collection=COLLECTION, ttl=5)
     assert len(store) == 3
     assert await store.get("1", collection=COLLECTION) == {"text": "z"}
+
+
+async def test_nothing_of_the_request_that_keeps_a_result_is_kept() -> None:
+    class Marker:
+        """What a request is about."""
+
+    marker = Marker()
+    kept, variable, store = weakref.ref(marker), ContextVar[Marker]("request"), ExpiringMemoryStore()
+
+    async def request(marker: Marker) -> None:
+        variable.set(marker)
+        await store.put("a", {"text": "x"}, ttl=100)
+
+    await asyncio.create_task(request(marker))
+    del marker
+    await asyncio.sleep(0)  # the loop no longer holds the task
+    gc.collect()
+    assert kept() is None
+    assert await store.get("a") == {"text": "x"}
 
 
 async def test_memory_is_free_though_nobody_comes() -> None:

@@ -18,6 +18,7 @@ What it listed last is read from the cache on disk. It is asked again
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import time
 from collections.abc import Callable
@@ -296,8 +297,11 @@ class ListingRefresher:
         elif self._open:
             self._last_asked_at = time.monotonic()
             self._has_result.clear()
+            # Nothing of the request that happens to start the server is in a listing that serves all, or kept by it.
             self._task = asyncio.create_task(
-                self._refresh_in_background(only_if_old), name=f"listing of {self._upstream.name}"
+                self._refresh_in_background(only_if_old),
+                name=f"listing of {self._upstream.name}",
+                context=contextvars.Context(),
             )
 
     async def _refresh_in_background(self, only_if_old: bool) -> None:

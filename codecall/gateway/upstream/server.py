@@ -15,6 +15,7 @@ until a call has been answered. A call that was sent is never sent again: what i
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -294,7 +295,10 @@ class Backend:
         )
         connection.ready.add_done_callback(on_ready)
         self._connections.add(connection)
-        connection.task.add_done_callback(lambda _task: self._connections.discard(connection))
+        # It lasts for many requests, and keeps nothing of the first.
+        connection.task.add_done_callback(
+            lambda _task: self._connections.discard(connection), context=contextvars.Context()
+        )
         return connection
 
     def _take_unused(self, key: tuple[str, Era]) -> UpstreamConnection | None:

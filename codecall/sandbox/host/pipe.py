@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import math
 import socket
 import time
@@ -185,7 +186,8 @@ class WorkerPipe:
         if self._loop is not loop and self._connection.fileno() >= 0:
             self._stop_listening()
             # By number: looked for by the socket itself, one that is not registered is described in full each time.
-            loop.add_reader(self._connection.fileno(), self._on_readable)
+            # Without the variables of the request that happens to be the first.
+            contextvars.Context().run(loop.add_reader, self._connection.fileno(), self._on_readable)
             self._loop = loop
 
     def _stop_listening(self) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import logging
 import os
 import select
@@ -97,7 +98,7 @@ class WorkerSpawner:
     def log_first_jail_report(self, worker: WorkerProcess) -> None:
         """Wait in a task for `worker`, the first one, so that the log says at start-up how scripts are jailed."""
         if self._report is None:
-            self._report = worker, asyncio.create_task(self._log_report(worker))
+            self._report = worker, asyncio.create_task(self._log_report(worker), context=contextvars.Context())
 
     async def _log_report(self, worker: WorkerProcess) -> None:
         try:

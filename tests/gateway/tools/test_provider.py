@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
 from pathlib import Path
 
 import mcp_types
@@ -495,3 +496,28 @@ def test_a_server_that_goes_on_changing_is_asked_more_and_more_seldom():
     now += 60
     pace.note_change()
     assert pace.next_pause_s(1.0) == 1
+
+
+async def test_a_listing_has_no_variables_of_the_request_that_starts_the_server():
+    variable = ContextVar[str]("request", default="none")
+    seen: list[str] = []
+
+    class Watched(Steered):
+        async def fetch_listing(self) -> Listing:
+            seen.append(variable.get())
+            return await super().fetch_listing()
+
+    behind, told = Watched(listing("a")), Told()
+    provider = ServerProvider(behind, on_change=told)
+    provider.open()
+    await told.once()
+
+    async def request() -> None:
+        variable.set("of one caller")
+        behind.says = listing("a", "b")
+        behind.tell("tools")
+
+    await asyncio.create_task(request())
+    await told.once()
+    await provider.close()
+    assert seen == ["none", "none"]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import socket
+import weakref
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 import pytest
@@ -97,6 +100,31 @@ async def test_a_frame_in_pieces(spin_s: float) -> None:
         worker.sendall(frame + wire.pack(LONG))
         assert await within(receiving) == ASK
         assert await within(pipe.receive(spin_s)) == LONG
+
+
+async def test_nothing_of_the_first_request_is_kept_while_a_worker_lives() -> None:
+    class Marker:
+        """What a request is about."""
+
+    marker = Marker()
+    kept, variable = weakref.ref(marker), ContextVar[Marker]("request")
+
+    async def request(pipe: WorkerPipe, marker: Marker) -> object:
+        variable.set(marker)
+        return await pipe.receive(0.0)
+
+    async with ends() as (pipe, worker):
+        receiving = asyncio.create_task(request(pipe, marker))
+        del marker
+        await turns_of_the_loop()
+        worker.sendall(wire.pack(ASK))
+        assert await within(receiving) == ASK
+        del receiving
+        await turns_of_the_loop()  # which no longer holds the task
+        gc.collect()
+        assert kept() is None
+        worker.sendall(wire.pack(LONG))
+        assert await within(pipe.receive(0.0)) == LONG
 
 
 async def test_no_frame_by_the_deadline() -> None:
