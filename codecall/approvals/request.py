@@ -15,8 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, Self, cast
 from codecall.catalog.entries import CatalogEntry
 from codecall.errors import CallKind
 from codecall.globs import display_name
-from codecall.jsonio.decode import canonical_digest, sha256
-from codecall.jsonio.size import exceeds_chars
+from codecall.jsonio.decode import canonical_digest, exceeds_chars, sha256
 from codecall.redaction.clean import well_formed
 from codecall.redaction.masking import QuestionMasker
 from codecall.redaction.questions import MAX_SHOWN_CHARS, quoted, visible

@@ -32,7 +32,7 @@ from mcp_types import (
 from codecall.calls.interfaces import ResolvedInput
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.concurrency import Pauses, ThreadLimit
-from codecall.jsonio.size import estimate_size
+from codecall.jsonio.decode import estimate_size
 from codecall.presets import Preset
 from codecall.sandbox.interfaces import BLOCK_REFERENCE
 from codecall.schema.model import SchemaNode

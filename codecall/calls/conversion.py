@@ -39,8 +39,7 @@ from mcp_types import (
 from codecall.calls.texts import PIECE_CHARS, is_value
 from codecall.catalog.entries import JsonObject
 from codecall.jsonio.check import is_json
-from codecall.jsonio.decode import encode_exactly
-from codecall.jsonio.size import exceeds_chars
+from codecall.jsonio.decode import encode_exactly, exceeds_chars
 
 MAX_INLINE_CONTENTS: Final = 200
 """Contents or messages that are converted on the event loop, in some 2 ms; more are converted in a thread."""

@@ -15,8 +15,8 @@ from codecall.jsonio.decode import (
     NotJsonError,
     TooManyContainersError,
     decode_json,
+    exceeds_chars,
 )
-from codecall.jsonio.size import exceeds_chars
 
 _MAX_DEPTH: Final = 200
 """Nesting of a text that is compared with a structured value."""

@@ -17,8 +17,7 @@ from referencing.exceptions import Unresolvable
 from codecall.composite.definition import MISSING, JsonObject
 from codecall.composite.failures import TemplateError
 from codecall.composite.templates import TemplateBudget, find_field, is_template, only_field, render
-from codecall.jsonio.decode import read_json
-from codecall.jsonio.size import exceeds_chars
+from codecall.jsonio.decode import exceeds_chars, read_json
 from codecall.schema.comparison import BudgetSpentError, StepBudget
 from codecall.schema.model import property_defaults, property_schemas, resolve
 from codecall.schema.validation import Problem, make_problem

@@ -38,7 +38,7 @@ from codecall.errors import (
     ToolCallError,
     ToolTimeoutError,
 )
-from codecall.jsonio.size import exceeds_chars
+from codecall.jsonio.decode import exceeds_chars
 from codecall.option_base import go_duration
 from codecall.sandbox.clock import RunClock
 

@@ -17,7 +17,7 @@ from codecall.envelopes import EXECUTE_OUTPUT_SCHEMA, ExecutionResult
 from codecall.errors import OptionsError
 from codecall.errors.hints import MAX_HINT
 from codecall.globs import MAX_GLOB_CHARS, is_glob
-from codecall.jsonio.size import exceeds_chars
+from codecall.jsonio.decode import exceeds_chars
 from codecall.meta_tools.base import (
     WELL_FORMED,
     Arguments,

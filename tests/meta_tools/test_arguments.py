@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codecall import CodeCallPlugin
-from codecall.jsonio.size import exceeds_chars
+from codecall.jsonio.decode import exceeds_chars
 from codecall.meta_tools.argument_conversions import convert_arguments
 from codecall.meta_tools.base import Arguments, ArgumentsError, parse_arguments
 from codecall.meta_tools.describe import DescribeArguments

@@ -46,8 +46,7 @@ from codecall.calls.interfaces import CurrentEntry, ResolvedInput
 from codecall.catalog.entries import CatalogEntry, call_kind, entry_label
 from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.errors import AccessDeniedError, FlowDeniedError
-from codecall.jsonio.decode import sha256
-from codecall.jsonio.size import exceeds_chars
+from codecall.jsonio.decode import exceeds_chars, sha256
 from codecall.redaction.clean import ThreadedCleaner
 from codecall.sandbox.clock import RunClock
 from codecall.sandbox.interfaces import CallMemory, Foresee, OnCallEnd, RunObserver
