@@ -291,10 +291,11 @@ class Pauses:
         self._every = every
         self._values = 0
 
-    async def count(self) -> None:
-        """Count one value, and pause if it is the last before a pause."""
-        self._values += 1
-        if self._values % self._every == 0:
+    async def count(self, values: int = 1) -> None:
+        """Count so many values, and pause if the last before a pause is among them."""
+        self._values += values
+        if self._values >= self._every:
+            self._values = 0
             await asyncio.sleep(0)
 
 

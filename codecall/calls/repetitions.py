@@ -24,6 +24,10 @@ _MAX_DEPTH: Final = 200
 _MAX_WRITTEN: Final = 4_000
 """Characters of a value that is written as Python writes it, to compare that."""
 
+_VALUES_PER_TEXT: Final = 50
+_CHARS_PER_VALUE: Final = 32
+"""What a text counts for pauses, besides its values: its decoding takes some 10 µs, and longer with its characters."""
+
 
 async def without_repetitions(
     content: Sequence[ContentBlock], structured: object, value_json: str
@@ -42,43 +46,51 @@ async def without_repetitions(
     members = list(cast("dict[str, object]", structured).values()) if isinstance(structured, dict) else []
     if len(members) == 1:
         values += members
-    said = {member for member in members if isinstance(member, str)}
+    known = {member for member in members if isinstance(member, str)}
+    known |= {value_json, *(text for value in values for text in _written(value))}
     texts = [block for block in content if isinstance(block, TextContent)]
     items = cast("list[object]", values[-1]) if isinstance(values[-1], list) else []
-    repeats = {
-        id(block)
-        for number, block in enumerate(texts)
-        if not block.text.strip()
-        or block.text == value_json
-        or block.text in said
-        or await _repeats(block.text, [*values, items[number]] if len(items) == len(texts) else values)
-    }
+    has_texts_of_items = len(items) == len(texts)
+    repeats: set[int] = set()
+    # One for all texts: each may be too short for a pause of its own.
+    pauses = Pauses()
+    for number, block in enumerate(texts):
+        text = block.text
+        await pauses.count(_VALUES_PER_TEXT + len(text) // _CHARS_PER_VALUE)
+        of_item = [items[number]] if has_texts_of_items else []
+        if (
+            not text.strip()
+            or text in known
+            or any(text in _written(item) for item in of_item)
+            or await _is_json_of(text, [*values, *of_item], pauses)
+        ):
+            repeats.add(id(block))
     return [block for block in content if id(block) not in repeats]
 
 
-async def _repeats(text: str, values: Sequence[object]) -> bool:
-    """Whether a text is one of these values as JSON, or as Python writes it."""
-    if len(text) <= _MAX_WRITTEN and any(
-        not exceeds_chars(value, _MAX_WRITTEN) and str(value) == text for value in values
-    ):
-        return True
-    if text in [value for value in values if isinstance(value, str)]:
-        return True
+def _written(value: object) -> tuple[str, ...]:
+    """A value as Python writes it; none of a long value, which takes too long to write."""
+    if isinstance(value, str):
+        return (value,)
+    return () if exceeds_chars(value, _MAX_WRITTEN) else (str(value),)
+
+
+async def _is_json_of(text: str, values: Sequence[object], pauses: Pauses) -> bool:
+    """Whether a text is one of these values as JSON."""
     bounds = JsonBounds(_MAX_DEPTH, FEWEST_CONTAINERS + len(text) // BYTES_PER_CONTAINER)
     try:
         decoded = await decode_json(text, bounds)
     except (NotJsonError, TooManyContainersError):
         return False
     for value in values:
-        if await _is_equal(decoded, value):
+        if await _is_equal(decoded, value, pauses):
             return True
     return False
 
 
-async def _is_equal(one: object, other: object) -> bool:
+async def _is_equal(one: object, other: object, pauses: Pauses) -> bool:
     """Whether two pieces of JSON data are equal; lets others have their turn."""
     pending = [(one, other)]
-    pauses = Pauses()
     while pending:
         left, right = pending.pop()
         if isinstance(left, dict) and isinstance(right, dict):

@@ -15,6 +15,7 @@ import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.prompts import Message
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from fastmcp.tools import Tool
 from fastmcp.tools.base import ToolResult
 from fastmcp.utilities.tests import asgi_client
 from fastmcp.utilities.types import Audio, File, Image
@@ -33,6 +34,7 @@ from codecall import CodeCallPlugin
 from codecall.gateway.config.options import GatewayOptions
 from codecall.gateway.gateway import Gateway
 from codecall.presets import PRESET_NAMES, load_preset
+from tests.loop_turns import assert_turns_below
 
 Mode = Literal["legacy", "auto"]
 
@@ -312,6 +314,24 @@ async def test_a_text_of_its_own_beside_a_structured_value_is_not_lost(
     envelope, blocks = read(await studio.ask("invoke", tool="say_both", input=given))
     assert [block.text for block in blocks] == [texts[number] for number in own]
     assert envelope["status"] == "ok"
+
+
+@pytest.mark.parametrize(("text", "own"), [("[1]", 20_000), ("1", 0)])
+async def test_very_many_texts_beside_a_structured_value_hold_nobody_up(text: str, own: int) -> None:
+    studio = Studio(vm={"preset": "experimental"}, pool={"min_workers": 1})
+    value = {"rows": [1] * (20_000 if own == 0 else 400)}
+    result = ToolResult(content=[TextContent(type="text", text=text)] * 20_000, structured_content=value)
+    studio.server.add_tool(Tool.from_function(lambda: result, name="say_much"))
+    async with Client(studio.server) as client:
+
+        async def run() -> None:
+            script = "return (await callTool('say_much')).rows.length"
+            answer = await client.call_tool_mcp("codecall_execute", {"script": script})
+            envelope, _ = read(answer)
+            assert (envelope["result"], "warnings" in envelope) == (len(value["rows"]), own > 0)
+
+        await run()
+        await assert_turns_below(8, run)
 
 
 async def test_a_script_is_told_of_texts_that_it_did_not_get() -> None:
