@@ -59,8 +59,10 @@ async def is_json(text: str) -> bool:
 
 
 def _is_json(text: str) -> bool:
+    checked = without_surrogates(text)
     try:
-        check_syntax(without_surrogates(text))
+        # The decoder leaves the UTF-8 of a text in it, which takes memory for as long as the text lives.
+        check_syntax(checked if checked.isascii() else checked.encode())
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return False
     return True

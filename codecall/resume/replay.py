@@ -13,13 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-import weakref
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final, NamedTuple
-from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import anyio
 from msgspec.structs import replace as change
@@ -30,7 +27,8 @@ from codecall.globs import display_name
 from codecall.jsonio.decode import canonical_digest_async
 from codecall.key_value import StoreError
 from codecall.options import ResumeOptions
-from codecall.quota import Quota, QuotaExceededError
+from codecall.quota import MAX_BYTES_PER_CHAR, QuotaExceededError, Reservation
+from codecall.resume.limits import RecordLimits
 from codecall.resume.matching import PreviousCalls
 from codecall.resume.processes import has_ended, process_identity
 from codecall.resume.refusal import ResumeError
@@ -40,13 +38,10 @@ from codecall.sandbox.interfaces import BLOCK_REFERENCE
 logger = logging.getLogger("codecall")
 
 LOAD_TIMEOUT_S: Final = 15.0
-"""Seconds that reading the record of a run may take."""
+"""Seconds that reading the record of a run may take, and that it may wait for its turn and for memory before."""
 
 SLACK_S: Final = 10.0
 """Seconds that a run may take to end after its time is up."""
-
-MAX_CONCURRENT_LOADS: Final = 4
-"""Most records that are read at the same time; at most one of each caller."""
 
 ENTRY_OVERHEAD: Final = 512
 """Characters that each entry in a store counts besides its value, so that many small entries have a limit too."""
@@ -93,6 +88,8 @@ class RunMemory:
         self._open_calls: dict[int, _OpenCall] = {}
         self._stored_chars = 0
         """Characters of all values of this run in the store."""
+        self._stored_bytes = 0
+        """Bytes of memory that its record takes when it is loaded."""
         self._last_call = self._stored_calls = 0
         self._limits = RecordLimits.of_running_loop()
         self._reservation = self._limits.stored.reserve(owner, lasts_s + SLACK_S + options.ttl_s + 120)
@@ -141,24 +138,30 @@ class RunMemory:
         Raises:
             ResumeError: the run does not exist, or cannot be resumed.
         """
+        room: Reservation | None = None
         try:
-            async with asyncio.timeout(LOAD_TIMEOUT_S), self._limits.load_slot(self._header.owner):
-                if not already_ended:
-                    self._check_loaded_records()
+            async with asyncio.timeout(LOAD_TIMEOUT_S) as timeout, self._limits.turn(self._header.owner):
                 header = await self._store.header(run_id) if RUN_ID.fullmatch(run_id) else None
                 if header is None and already_ended and not at_least:
                     self._expects = expects
                     return False
                 header = self._check_header(run_id, header, already_ended=already_ended)
-                calls = await self._store.calls(run_id, header, at_least)
-                attempt = header.attempt + 1 if run_id == self._run_id else 0
-                self._header = change(self._header, attempt=attempt, generation=header.generation + 1)
                 # A run that is started again continues as it was: without its record its calls would be made twice.
-                size = sum(call.chars + ENTRY_OVERHEAD for call in calls)
-                if self._reserve(size, unlimited=already_ended):
-                    await self._store.put_inherited(self._run_id, attempt, calls, lasts_s=self._lasts_s)
-                    self._header = change(self._header, inherited=len(calls))
-                    await self._put_header()
+                room = await self._limits.wait_for_room(
+                    self._header.owner,
+                    header.size or MAX_BYTES_PER_CHAR * self._options.max_run_chars,
+                    max_owned=None if already_ended else self._options.max_caller_chars,
+                )
+                timeout.reschedule(asyncio.get_running_loop().time() + LOAD_TIMEOUT_S)
+                try:
+                    async with self._limits.loads:
+                        calls = await self._load(run_id, header, at_least, unlimited=already_ended)
+                except BaseException:
+                    self._limits.release(room)
+                    raise
+                self._previous = PreviousCalls(calls)
+                self._stored_bytes = sum(call.memory_bytes for call in calls)
+                self._limits.hold(room, self._stored_bytes, self._previous)
         except CodeCallError:
             raise
         except DamagedRecordError:
@@ -167,6 +170,11 @@ class RunMemory:
                 hint="Run the script from its beginning, without resumeFrom, if that does no harm.",
             ) from None
         except Exception as failure:
+            if room is None and isinstance(failure, TimeoutError):
+                raise ResumeError(
+                    "too many resumed runs have not ended yet; nothing was run",
+                    hint="Wait until some of them have ended, and send it again.",
+                ) from None
             logger.warning("the store of runs failed (%s); a run could not be resumed", _reason(failure))
             raise ResumeError(
                 "the store of runs does not answer; nothing was run",
@@ -181,10 +189,20 @@ class RunMemory:
         self._has_lost = any(call.state == "lost" for call in calls)
         self._failed = Counter((call.called, call.name, call.digest) for call in calls if call.state == "failed")
         self._resumed_from = run_id
-        self._previous = PreviousCalls(calls)
         self._stored_chars = sum(len(call.value or "") for call in calls)
-        self._limits.count_loaded(self._header.owner, self._previous, self._stored_chars)
         return True
+
+    async def _load(self, run_id: str, header: RunHeader, at_least: int, *, unlimited: bool) -> list[StoredCall]:
+        """Reads the calls of a record, and writes them into that of this run."""
+        calls = await self._store.calls(run_id, header, at_least)
+        attempt = header.attempt + 1 if run_id == self._run_id else 0
+        self._header = change(self._header, attempt=attempt, generation=header.generation + 1)
+        size = sum(call.chars + ENTRY_OVERHEAD for call in calls)
+        if self._reserve(size, unlimited=unlimited):
+            await self._store.put_inherited(self._run_id, attempt, calls, lasts_s=self._lasts_s)
+            self._header = change(self._header, inherited=len(calls))
+            await self._put_header()
+        return calls
 
     async def recall(self, record: CallRecord, input_json: str) -> str | None:
         """See `CallMemory.recall`."""
@@ -281,13 +299,6 @@ class RunMemory:
         """Give back what the run has reserved: its record has been deleted."""
         self._limits.stored.shrink(self._reservation, 0)
 
-    def _check_loaded_records(self) -> None:
-        if self._limits.loaded.owned_by(self._header.owner) >= self._options.max_caller_chars:
-            raise ResumeError(
-                "too many of your resumed runs have not ended yet; nothing was run",
-                hint="Wait until one of them has ended.",
-            )
-
     def _check_header(self, run_id: str, header: RunHeader | None, *, already_ended: bool) -> RunHeader:
         """Returns the header if the run can be resumed; a run of another caller counts as missing."""
         if header is None and already_ended:
@@ -357,6 +368,7 @@ class RunMemory:
         if number <= MAX_CALLS:
             await self._store.put_call(self._run_id, self._header, number, call, lasts_s=self._lasts_s)
             self._stored_calls += 1
+            self._stored_bytes += call.memory_bytes
 
     async def _put_header(self) -> None:
         header = change(self._header, ends=time.time() + self._lasts_s + SLACK_S)
@@ -375,7 +387,12 @@ class RunMemory:
                 complete = not self._store_failed and not self._not_stored_reason
                 last = min(self._last_call, MAX_CALLS)
                 header = change(
-                    self._header, state=state, last_call=last, stored_calls=self._stored_calls, complete=complete
+                    self._header,
+                    state=state,
+                    last_call=last,
+                    stored_calls=self._stored_calls,
+                    complete=complete,
+                    size=self._stored_bytes,
                 )
                 await self._store.put_header(self._run_id, header)
             except Exception as failure:
@@ -392,44 +409,6 @@ class _OpenCall(NamedTuple):
 
     number: int
     call: StoredCall
-
-
-class RecordLimits:
-    """Limits of what one process stores and loads of the records of runs, for each caller."""
-
-    def __init__(self) -> None:
-        self.stored = Quota()
-        """Characters in stores, which count until they expire."""
-        self.loaded = Quota()
-        """Characters in memory of resumed runs that have not ended."""
-        self._loads = asyncio.Semaphore(MAX_CONCURRENT_LOADS)
-        self._load_of_owner: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    @staticmethod
-    def of_running_loop() -> RecordLimits:
-        """Returns the limits of the running event loop; a server has one."""
-        loop = asyncio.get_running_loop()
-        limits = _LIMITS.get(loop)
-        if limits is None:
-            _LIMITS[loop] = limits = RecordLimits()
-        return limits
-
-    def count_loaded(self, owner: str, record: object, chars: int) -> None:
-        """Counts these characters as loaded for as long as `record` exists."""
-        reservation = self.loaded.reserve(owner, None, chars)
-        weakref.finalize(record, self.loaded.shrink, reservation, 0).atexit = False
-
-    @asynccontextmanager
-    async def load_slot(self, owner: str) -> AsyncGenerator[None]:
-        """Waits until a record of this caller may be read: first come, first served, one for each caller at a time."""
-        lock = self._load_of_owner.get(owner)
-        if lock is None:
-            self._load_of_owner[owner] = lock = asyncio.Lock()
-        async with lock, self._loads:
-            yield
-
-
-_LIMITS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, RecordLimits]] = WeakKeyDictionary()
 
 
 def _reason(failure: Exception) -> str:

@@ -22,6 +22,7 @@ from msgspec.structs import replace as change
 from codecall.envelopes import MAX_SOURCES
 from codecall.jsonio.check import is_json
 from codecall.key_value import REQUEST_TIMEOUT_S, CheckedStore, KeyValueStore
+from codecall.quota import text_bytes
 from codecall.resume.processes import MAX_CHARS
 
 COLLECTION: Final = "codecall_runs"
@@ -36,6 +37,9 @@ MAX_EPOCHS: Final = 16
 MAX_CONCURRENT_REQUESTS: Final = 20
 """Most requests to the store at the same time. At least as many as calls of one script run at the same time: when a
 server is killed, no more entries in a row are missing than calls were running."""
+
+ENTRY_BYTES: Final = 1_500
+"""Bytes of memory that a call takes besides its name, its value and its sources."""
 
 Natural = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 Name = Annotated[str, msgspec.Meta(max_length=1_024)]
@@ -77,6 +81,8 @@ class RunHeader(
     """False: a call is missing because it could not be written."""
     process: Annotated[str, msgspec.Meta(max_length=MAX_CHARS)] = ""
     """The process that runs it, as `process_identity` gives it."""
+    size: Natural = 0
+    """Bytes of memory that its calls take when they are read; set when the run has ended."""
 
 
 class StoredCall(
@@ -110,6 +116,12 @@ class StoredCall(
     def chars(self) -> int:
         """Characters of what differs most in length from call to call."""
         return len(self.value or "") + sum(map(len, self.made_of or ()))
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of memory that it takes."""
+        texts = (self.name, self.value or "", *(self.made_of or ()))
+        return ENTRY_BYTES + sum(map(text_bytes, texts))
 
     @property
     def key(self) -> tuple[str, str]:

@@ -22,9 +22,8 @@ from codecall.envelopes import CallRecord
 from codecall.errors import CallKind
 from codecall.options import ResumeOptions
 from codecall.resume import store as kept_runs
-from codecall.resume.matching import PreviousCalls
 from codecall.resume.refusal import ResumeError
-from codecall.resume.replay import MAX_CONCURRENT_LOADS, RecordLimits, RunMemory
+from codecall.resume.replay import RunMemory
 from codecall.resume.store import COLLECTION, RunStore
 from tests.redis_server import RedisServer
 
@@ -458,7 +457,7 @@ async def test_a_store_that_cancels_itself_is_one_that_fails():
 
 async def test_what_is_kept_of_all_runs_of_a_caller_is_bounded(monkeypatch: pytest.MonkeyPatch):
     # The other tests here are the same caller on the same event loop.
-    monkeypatch.setattr("codecall.resume.replay._LIMITS", WeakKeyDictionary())
+    monkeypatch.setattr("codecall.resume.limits._LIMITS", WeakKeyDictionary())
     async with mail(**resumable(max_caller_chars=3_500)) as shop:
         first = await shop.run(FAILS, context={"to": ["a", "b"]})
         second = await shop.run(FAILS, context={"to": ["c", "d"]}, resumeFrom=first["runId"])
@@ -472,29 +471,3 @@ async def test_what_is_kept_of_all_runs_of_a_caller_is_bounded(monkeypatch: pyte
         assert "cannot be resumed" in some["warnings"][-1]
         assert "is incomplete" in await shop.refusal(resumeFrom=some["runId"])
         assert shop.sent == ["a", "b", "c", "d", "e", "f", "g"]
-
-
-async def test_loaded_records_count_while_they_are_there():
-    limits, record = RecordLimits(), PreviousCalls()
-    limits.count_loaded("ann", record, 90)
-    assert limits.loaded.owned_by("ann") == 90
-    del record
-    assert limits.loaded.owned_by("ann") == 0
-
-
-async def test_records_are_loaded_a_few_at_a_time_and_of_one_caller_one():
-    limits = RecordLimits()
-    now: list[str] = []
-    most: list[int] = []
-
-    async def load(owner: str) -> None:
-        async with limits.load_slot(owner):
-            now.append(owner)
-            assert now.count(owner) == 1
-            most.append(len(now))
-            await asyncio.sleep(0)
-            now.remove(owner)
-
-    await asyncio.gather(*(load(owner) for owner in "aaaaaaaabcdefg"))
-    assert max(most) == MAX_CONCURRENT_LOADS
-    assert len(most) == 14
