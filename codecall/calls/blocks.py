@@ -34,6 +34,7 @@ from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.concurrency import Pauses, ThreadLimit
 from codecall.jsonio.decode import estimate_size
 from codecall.presets import Preset
+from codecall.quota import text_bytes
 from codecall.sandbox.interfaces import BLOCK_REFERENCE
 from codecall.schema.model import SchemaNode
 
@@ -466,7 +467,11 @@ def _payload(block: ContentBlock) -> str:
 
 def _size(block: ContentBlock, limit: int) -> int:
     """What a block has with all that it carries, at least; of more than `limit`, some number above."""
-    return estimate_size(block, limit, BYTES_PER_VALUE)
+    return estimate_size(block, limit, BYTES_PER_VALUE, _text_size)
+
+
+def _text_size(text: str) -> int:
+    return len(text) if text.isascii() else text_bytes(text)
 
 
 def _without_payload(block: ContentBlock) -> bytes:

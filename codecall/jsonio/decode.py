@@ -241,9 +241,9 @@ def exceeds_chars(value: object, limit: int) -> bool:
     return estimate_size(value, limit, _NODE_CHARS) > limit
 
 
-def estimate_size(value: object, limit: int, per_value: int) -> int:
-    """The characters of all texts and names in `value`, and `per_value` for each value and name; of more than `limit`,
-    some number above. An object that is no JSON, as a model, is counted with its attributes."""
+def estimate_size(value: object, limit: int, per_value: int, text_size: Callable[[str], int] = len) -> int:
+    """What all texts and names in `value` count by `text_size`, and `per_value` for each; of more than `limit`, some
+    number above. An object that is no JSON, as a model, is counted with its attributes."""
     left = limit - per_value
     waiting: list[Iterable[Any]] = [(value,)]
     item: Any
@@ -252,13 +252,13 @@ def estimate_size(value: object, limit: int, per_value: int) -> int:
         for item in waiting.pop():
             kind = _type_of(item)
             if kind is str:
-                left -= len(item)
+                left -= text_size(item)
             elif kind in _FLAT:
                 continue
             elif kind is dict or issubclass(kind, Mapping):
                 left -= len(item) * 2 * per_value
                 if left >= 0:
-                    left -= _count_name_chars(item)
+                    left -= _names_size(item, text_size)
                 waiting.append(item.values())
             elif issubclass(kind, (list, tuple)):
                 left -= len(item) * (per_value + 1)
@@ -273,8 +273,8 @@ def estimate_size(value: object, limit: int, per_value: int) -> int:
     return limit - left
 
 
-def _count_name_chars(item: Mapping[Any, object]) -> int:
+def _names_size(item: Mapping[Any, object], text_size: Callable[[str], int]) -> int:
     try:
-        return sum(map(len, item))
-    except TypeError:  # a name that is no text
-        return sum(len(str(name)) for name in item)
+        return sum(map(text_size, item))
+    except (TypeError, AttributeError):  # a name that is no text
+        return sum(text_size(str(name)) for name in item)

@@ -36,6 +36,8 @@ PUT_TIMEOUT_S: Final = 10.0
 PIECE_GRACE_S: Final = 60.0
 """Seconds that pieces outlive their metadata, so that a text whose reading began can be read to its end."""
 
+_SURROGATES: Final = "surrogatepass"
+
 
 class ResultMeta(msgspec.Struct, frozen=True):
     """The metadata of a kept result."""
@@ -133,7 +135,9 @@ class ResultStore:
 
 class ExpiringMemoryStore(LocalStore):
     """A key-value store in the memory of this process that deletes entries when they expire, and not only when somebody
-    asks for them. Those of the library that FastMCP brings keep them, and take 0.3 s to load."""
+    asks for them. Those of the library that FastMCP brings keep them, and take 0.3 s to load.
+
+    Texts are held as UTF-8: in memory, one emoji would make each character of its text take four bytes."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[str, str | None], tuple[float, dict[str, Any]]] = {}
@@ -144,7 +148,11 @@ class ExpiringMemoryStore(LocalStore):
     async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:
         """What was put under `key`; None if there is nothing, or no longer."""
         expires, value = self._entries.get((key, collection), (0.0, None))
-        return dict(value) if value is not None and expires > asyncio.get_running_loop().time() else None
+        if value is None or expires <= asyncio.get_running_loop().time():
+            return None
+        return {
+            name: item.decode(errors=_SURROGATES) if isinstance(item, bytes) else item for name, item in value.items()
+        }
 
     async def put(
         self, key: str, value: Mapping[str, Any], *, collection: str | None = None, ttl: SupportsFloat | None = None
@@ -152,7 +160,10 @@ class ExpiringMemoryStore(LocalStore):
         """Keep `value` under `key`, for `ttl` seconds."""
         self._delete_expired()
         expires = asyncio.get_running_loop().time() + float(ttl or 0)
-        self._entries[key, collection] = expires, dict(value)
+        self._entries[key, collection] = (
+            expires,
+            {name: item.encode(errors=_SURROGATES) if isinstance(item, str) else item for name, item in value.items()},
+        )
         heappush(self._expiring, (expires, key, collection))
         self._schedule()
 

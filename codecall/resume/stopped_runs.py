@@ -20,6 +20,7 @@ from codecall.errors import ApprovalRequiredError
 from codecall.globs import display_name
 from codecall.key_value import LocalStore
 from codecall.options import ResumeOptions
+from codecall.quota import text_bytes
 
 if TYPE_CHECKING:
     from codecall.resume.replay import RunMemory
@@ -39,15 +40,15 @@ MAX_VALUE_CHARS: Final = 4 * 1024 * 1024
 MAX_CALLER_CHARS: Final = 16 * 1024 * 1024
 """Characters of all records of one caller."""
 
-MAX_CHARS: Final = 64 * 1024 * 1024
-"""Characters of the records of all runs that can be resumed; beyond it, the oldest of the caller with the most is
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of memory of the records of all runs that can be resumed; beyond it, the oldest of the caller with the most is
 evicted."""
 
-MAX_RUNNING_CHARS: Final = 256 * 1024 * 1024
-"""Characters of all records in memory, those of runs under way included, which are recorded no further beyond it."""
+MAX_RUNNING_BYTES: Final = 256 * 1024 * 1024
+"""Bytes of all records in memory, those of runs under way included, which are recorded no further beyond it."""
 
-ENTRY_CHARS: Final = 1_500
-"""Characters that each entry of a record counts beside its value."""
+ENTRY_BYTES: Final = 1_500
+"""Bytes that each entry of a record counts beside its value."""
 
 MAX_NAMES: Final = 10
 """Names of calls in a warning."""
@@ -68,8 +69,8 @@ class _StoppedRun:
     expires: float
     """When it can no longer be resumed, by `time.monotonic`."""
     discard: Callable[[], None]
-    chars: int
-    """Characters of its record in memory."""
+    size: int
+    """Bytes of its record in memory."""
 
 
 class StoppedRuns:
@@ -137,9 +138,9 @@ class StoppedRuns:
             self._discard(run)
             return
         self._forget(run.request)
-        chars = self._records.chars_of(run.run_id)
+        size = self._records.size_of(run.run_id)
         self._runs[run.request] = _StoppedRun(
-            run.run_id, run.caller, completed, run.expires, lambda: self._discard(run), chars
+            run.run_id, run.caller, completed, run.expires, lambda: self._discard(run), size
         )
         while caller := self._crowding_caller(run.caller):
             self._evict(next(request for request, stopped in self._runs.items() if stopped.caller == caller))
@@ -165,13 +166,13 @@ class StoppedRuns:
 
     def _crowding_caller(self, caller: str) -> str:
         """The caller whose oldest run has to make room for one of `caller`; empty where there is room."""
-        runs, chars = Counter[str](), Counter[str]()
+        runs, sizes = Counter[str](), Counter[str]()
         for run in self._runs.values():
             runs[run.caller] += 1
-            chars[run.caller] += run.chars
+            sizes[run.caller] += run.size
         if runs[caller] > MAX_RUNS_OF_CALLER:
             return caller
-        crowded = runs if runs.total() > MAX_RUNS else chars if chars.total() > MAX_CHARS else None
+        crowded = runs if runs.total() > MAX_RUNS else sizes if sizes.total() > MAX_BYTES else None
         return crowded.most_common(1)[0][0] if crowded else ""
 
     def _evict(self, request: str) -> None:
@@ -264,7 +265,7 @@ class _MemoryRecords(LocalStore):
 
     def __init__(self) -> None:
         self._runs: dict[str, dict[str, Mapping[str, Any]]] = {}
-        self._chars: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
         self._total = 0
 
     async def get(self, key: str, *, collection: str | None = None) -> dict[str, Any] | None:  # noqa: ARG002
@@ -286,23 +287,23 @@ class _MemoryRecords(LocalStore):
             MemoryError: there is no room.
         """
         run_id, made_of = _run_of(key), value.get("made_of") or ()
-        chars = len(value.get("value") or "") + sum(map(len, made_of)) + ENTRY_CHARS
+        size = text_bytes(value.get("value") or "") + sum(map(text_bytes, made_of)) + ENTRY_BYTES
         entries = self._runs.setdefault(run_id, {})
         if key not in entries:
-            if self._total + chars > MAX_RUNNING_CHARS:
+            if self._total + size > MAX_RUNNING_BYTES:
                 raise MemoryError
-            self._chars[run_id] = self.chars_of(run_id) + chars
-            self._total += chars
+            self._sizes[run_id] = self.size_of(run_id) + size
+            self._total += size
         entries[key] = value
 
-    def chars_of(self, run_id: str) -> int:
-        """Characters of the record of a run."""
-        return self._chars.get(run_id, 0)
+    def size_of(self, run_id: str) -> int:
+        """Bytes of the record of a run."""
+        return self._sizes.get(run_id, 0)
 
     def delete(self, run_id: str) -> None:
         """Delete the entries of a run."""
         self._runs.pop(run_id, None)
-        self._total -= self._chars.pop(run_id, 0)
+        self._total -= self._sizes.pop(run_id, 0)
 
 
 def _run_of(key: str) -> str:

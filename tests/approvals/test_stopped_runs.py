@@ -244,7 +244,7 @@ async def test_no_caller_takes_the_room_of_others(tmp_path: Path, monkeypatch: p
         assert records_of(served) == (0, 0)
 
 
-@pytest.mark.parametrize(("limit", "value"), [("MAX_RUNS", 2), ("MAX_CHARS", 10_000)])
+@pytest.mark.parametrize(("limit", "value"), [("MAX_RUNS", 2), ("MAX_BYTES", 10_000)])
 async def test_the_caller_with_the_most_loses_the_oldest(
     tmp_path: Path, limit: str, value: int, monkeypatch: pytest.MonkeyPatch
 ):
@@ -257,12 +257,19 @@ async def test_the_caller_with_the_most_loses_the_oldest(
         assert [warns(answer) for answer in answers] == [False, True, False]
 
 
+async def test_records_count_the_memory_that_they_take() -> None:
+    records = stopped_runs.StoppedRuns()._records  # pyright: ignore[reportPrivateUsage]
+    await records.put("a.0.1", {"value": "x" * 1_000})
+    await records.put("b.0.1", {"value": "x" * 1_000 + "😀"})
+    assert records.size_of("b") - records.size_of("a") > 3_000
+
+
 async def test_what_is_under_way_is_bounded_and_costs_nobody_their_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     async with office(tmp_path) as (_, folder, client):
         script = await stop(client, folder)
-        monkeypatch.setattr(stopped_runs, "MAX_RUNNING_CHARS", 0)
+        monkeypatch.setattr(stopped_runs, "MAX_RUNNING_BYTES", 0)
         unrecorded = await run(client, TWO)
         assert error_of(unrecorded) == "APPROVAL_REQUIRED"
         assert [warning for warning in unrecorded["warnings"] if "makes calls again" in warning]

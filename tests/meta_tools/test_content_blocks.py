@@ -555,6 +555,21 @@ async def test_blocks_that_are_too_large_are_an_error(tool: str) -> None:
     assert blocks == []
 
 
+async def test_texts_of_files_count_the_memory_that_they_take() -> None:
+    studio = Studio(vm={"preset": "secure", "max_content_bytes": 200_000})
+
+    def plan(end: str) -> EmbeddedResource:
+        contents = TextResourceContents(uri="note://2", mime_type="text/plain", text="x" * 60_000 + end)
+        return EmbeddedResource(type="resource", resource=contents)
+
+    studio.server.tool(plan)
+    for end, referenced in (("x", True), ("😀", False)):
+        envelope, _ = await studio.run(
+            "return typeof (await callTool('plan', codecallContext))[0].ref", context={"end": end}
+        )
+        assert envelope["result"] == ("string" if referenced else "undefined")
+
+
 async def test_calls_of_a_run_are_given_no_more_than_references_may_be() -> None:
     studio = Studio(vm={"preset": "secure", "reference_passed_bytes": 2 * len(DATA) + 2_000})
     script = "const [data] = await callTool('picture'); for (let i = 0; i < 3; i++) await callTool('store', { data })"

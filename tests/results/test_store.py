@@ -7,6 +7,7 @@ import gc
 import json
 import logging
 import time
+import tracemalloc
 import weakref
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextvars import ContextVar
@@ -307,6 +308,28 @@ async def test_nothing_of_the_request_that_keeps_a_result_is_kept() -> None:
     gc.collect()
     assert kept() is None
     assert await store.get("a") == {"text": "x"}
+
+
+async def test_results_take_no_more_memory_than_they_are_counted_with() -> None:
+    text = json.dumps(["x" * ENTRY_CHARS + "😀"] * 20, ensure_ascii=False)
+    own = vault(None)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        kept = await own.keep(text, len(text.encode()))
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < len(text.encode()) + (entry_count(len(text)) + 1) * ENTRY_OVERHEAD
+    assert await own.fetch(kept.handle, {}) == text
+
+
+async def test_memory_gives_back_what_was_put() -> None:
+    store = ExpiringMemoryStore()
+    value = {"text": "é😀\ud800", "number": 1, "none": None, "list": ["é"]}
+    await store.put("a", value, ttl=100)
+    assert await store.get("a") == value
 
 
 async def test_memory_is_free_though_nobody_comes() -> None:
