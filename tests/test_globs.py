@@ -8,7 +8,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from codecall.globs import MAX_DISPLAY_NAME, MAX_GLOB_CHARS, MAX_NAME_CHARS, Patterns, display_name, is_glob
+from codecall.globs import (
+    MAX_DISPLAY_NAME,
+    MAX_GLOB_CHARS,
+    MAX_NAME_CHARS,
+    Patterns,
+    display_name,
+    escape_glob,
+    is_glob,
+    literal_name,
+)
 from codecall.meta_tools.execute import MAX_ALL_GLOBS_CHARS
 from tests.work import python_steps
 
@@ -27,12 +36,28 @@ names = st.text("ab-:[!]*?\u00e9\n", max_size=12)
 @example("", "**")
 @example("ab", "a*b*")
 def test_a_glob_means_what_it_means_to_fnmatch(name: str, glob: str) -> None:
-    assert Patterns([glob]).matches(name) == (name == glob or fnmatch.fnmatchcase(name, glob))
+    spells_itself = name == glob and literal_name(glob) in (None, glob)
+    assert Patterns([glob]).matches(name) == (spells_itself or fnmatch.fnmatchcase(name, glob))
+
+
+@settings(max_examples=1_000)
+@given(names, names)
+@example("*", "[*]")
+@example("[*]", "*")
+@example("[*]", "[[]*]")
+@example("[", "[[]")
+def test_an_escaped_name_is_that_name_alone(name: str, other: str) -> None:
+    pattern = escape_glob(name)
+    assert literal_name(pattern) == name
+    assert Patterns([pattern]).matches(name)
+    assert fnmatch.fnmatchcase(name, pattern)
+    for each in (other, pattern, f"{name}a", name[1:]):
+        assert Patterns([pattern]).matches(each) == (each == name)
 
 
 @given(st.text(max_size=40))
 def test_a_name_always_matches_itself(name: str) -> None:
-    assert Patterns([name]).matches(name)
+    assert Patterns([escape_glob(name)]).matches(name)
     assert not Patterns([]).matches(name)
     assert Patterns(["x*", "*"]).matches(name)
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from codecall.cli.output import Output, count_of
+from codecall.globs import escape_glob
 from codecall.wording import join_names
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class HiddenTools(NamedTuple):
     @property
     def allow(self) -> str:
         """The lines that allow them, for `codecall.toml`."""
-        names = json.dumps(list(self.tools), ensure_ascii=False)
+        names = json.dumps(list(map(escape_glob, self.tools)), ensure_ascii=False)
         return f"[servers.{self.server}.access]\n{RULES[self.code].line.format(names=names)}"
 
     def as_dict(self) -> dict[str, object]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from codecall.cli.literals import Reading, ReplacedLiteral, with_parameters
 from codecall.errors import CodeCallError, ToolCallError
+from codecall.globs import escape_glob
 from codecall.presets import PRESET_NAMES
 from codecall.redaction.masking import unnumbered
 from codecall.testing.recording.brokers import NOT_RECORDED, RecordingBroker
@@ -260,7 +261,7 @@ def _header(name: str, description: str, params: JsonObject, result: object, too
     header: JsonObject = {"name": name, "description": description, "parameters": parameters}
     if output := _schema(result, "number"):  # a whole number may be a fraction in another run
         header["output"] = output
-    return {**header, "allowedTools": list(tools)}
+    return {**header, "allowedTools": list(map(escape_glob, tools))}
 
 
 def _schema(value: object, whole: str, depth: int = 0) -> JsonObject:

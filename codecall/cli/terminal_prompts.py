@@ -17,7 +17,7 @@ from codecall.approvals.request import MAX_GRANTED_CALLS, ApprovalRequest, Decis
 from codecall.cli.output import Output, ProgressLine, escape_unprintable, json_text
 from codecall.cli.prompts import Prompt, somebody_is_there
 from codecall.errors.hints import DEFAULT_HINTS
-from codecall.globs import Patterns
+from codecall.globs import Patterns, escape_glob
 from codecall.wording import nearest
 
 JsonObject = dict[str, Any]
@@ -193,7 +193,9 @@ def explain_unasked(error: JsonObject, output: Output, person: TerminalPerson) -
     for call in calls:
         line = f" in line {call['line']}" if "line" in call else ""
         output.note(f"to be allowed: {call['tool']} of {call['server']}{line}: {json_text(call['input'])}", "yellow")
-    allow = " ".join(f"--allow {shlex.quote(str(name))}" for name in dict.fromkeys(call["tool"] for call in calls))
+    allow = " ".join(
+        f"--allow {shlex.quote(escape_glob(str(name)))}" for name in dict.fromkeys(call["tool"] for call in calls)
+    )
     advice = (
         f"Run it at a terminal, where you are asked, or say {allow or '--allow NAME'}; which calls are asked for, "
         "`approvals` under [codecall] of the configuration says, and `access.destructive`."

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
-from codecall.globs import is_glob
+from codecall.globs import literal_name
 
 JsonObject = dict[str, object]
 
@@ -240,7 +240,8 @@ class ScriptDefinition:
 
     def tools(self) -> tuple[str, ...]:
         """Names of the tools that it may call, as far as they are written out."""
-        return tuple(name for name in self.allowed_tools or () if not is_glob(name))
+        names = map(literal_name, self.allowed_tools or ())
+        return tuple(name for name in names if name is not None)
 
     @property
     def names_its_tools(self) -> bool:

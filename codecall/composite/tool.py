@@ -38,6 +38,7 @@ from codecall.envelopes import ExecutionResult, LargeResult, Stats
 from codecall.errors import CodeCallError, LimitExceeded
 from codecall.errors.hints import add_default_hint
 from codecall.fastmcp_errors import client_message, log_unexpected
+from codecall.globs import escape_glob
 from codecall.meta_tools.base import Runtime
 from codecall.meta_tools.run_request import ExecuteRequest, RunLimits
 from codecall.meta_tools.runs import StartedRun, max_value_bytes, run_observed
@@ -203,7 +204,7 @@ class _Run:
         arguments = json.dumps(self._params, ensure_ascii=False, separators=(",", ":"))
         request = ExecuteRequest(
             workflow.source,
-            allowed_tools=workflow.tools(),
+            allowed_tools=tuple(map(escape_glob, workflow.tools())),
             context_bytes=len(arguments),
             resume_from=resume_from,
             tool=workflow.name,

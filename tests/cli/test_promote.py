@@ -306,6 +306,37 @@ def test_a_record_without_values_is_refused(cli: CommandLine):
     assert "There is no run 'run_none'" in cli("promote", "run_none", *words).err
 
 
+@pytest.mark.parametrize("name", ["*", "w[a-z]pe", "wip?", "[*]"])
+def test_a_promoted_run_may_call_no_other_tool_than_it_called(cli: CommandLine, name: str):
+    records, called = cli.folder / "audit.jsonl", list[str]()
+
+    def crafted(then: str, **options: Any) -> FastMCP[Any]:
+        shop = FastMCP[Any]("shop")
+        shop.tool(lambda: {"next": then}, name=name)
+        for other in ("ping", "wipe", "*"):
+            if other != name:
+                shop.tool(lambda other=other: called.append(other), name=other)
+        return CodeCallPlugin.init(**options).install(shop)
+
+    async def record() -> None:
+        audit = {"sinks": [JsonLinesSink(records)], "include_arguments": True, "include_results": True}
+        async with Client(crafted("ping", audit=audit)) as client:
+            script = f"const next = (await callTool({name!r})).next; await callTool(next); return 1;"
+            await client.call_tool("codecall:execute", {"script": script})
+
+    async def invoke(then: str) -> dict[str, Any]:
+        async with Client(crafted(then, composite_tools=[str(cli.folder / "x.js")])) as client:
+            answer = await client.call_tool("codecall:invoke", {"tool": "x", "input": {}})
+            return answer.structured_content or {}
+
+    asyncio.run(record())
+    assert cli("promote", *run_ids(records), "--records", str(records), "--name", "x").code == 0
+    assert asyncio.run(invoke("ping"))["result"] == 1
+    for other in {"wipe", "*"} - {name}:
+        assert asyncio.run(invoke(other))["status"] != "ok"
+    assert called == ["ping", "ping"]
+
+
 def test_whole_arguments_are_integers_and_whole_results_are_numbers(cli: CommandLine):
     records = cli.folder / "audit.jsonl"
     context = {"few": 2, "all": [1, 2.5], "ids": [1, 2], "rows": [{"n": 1}, {"n": 2.5}], "at": {"x": 1, "y": 0.5}}
