@@ -6,7 +6,8 @@ what looks like a credential; a JSON schema that stands there stays.
 
 Every credential has a mark of its own, `masked-credential-1`, so that what was the same stays the same: a script that
 is given a token by one tool and hands it to the next finds its call in the recording. The marks pass through URLs
-unchanged. Numbers and truth values under a telling name stay; so does what the patterns do not know.
+unchanged. Under a telling name a whole number goes where it is a password or as long as a credential; counts, ids and
+truth values stay, and so does what the patterns do not know.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ _RELATED = re.compile(
     r"(?:[\w-]{0,40}[_-])?(?:pass|passcode|sid|otp|jwt)s?|[\w-]{0,40}?session[_-]?(?:id|key)s?", re.IGNORECASE
 )
 """Names of credentials that messages use for other things too."""
+_PASSWORD = re.compile(r".*(?:passw(?:or)?d|passphrase|pwd)", re.IGNORECASE)
+"""Names under which a number of any length is a credential."""
 _PLAIN_KEY = re.compile(r"[\w-]+")
 _FORMS = [rule.pattern for rule in PATTERNS if rule.name in ("json web token", "key of a known issuer")]
 _VALUE = re.compile(r"[A-Za-z0-9_.+/=-]+")
@@ -118,12 +121,19 @@ class Masker:
         if isinstance(value, list):
             items = cast("list[object]", value)
             return [
-                self._walk(item, f"{path}[{index}]", visit, secret=secret or self._is_secret_flag(before), under=under)
+                self._walk(
+                    item,
+                    f"{path}[{index}]",
+                    visit,
+                    secret=secret or self._is_secret_flag(before) or (index == 1 and self._is_secret_pair(items)),
+                    under=under,
+                )
                 for index, (before, item) in enumerate(zip([None, *items], items, strict=False))
             ]
         if isinstance(value, dict):
             mapping = cast("dict[str, object]", value)
-            named = any(map(self._is_secret, names_of_value(mapping)))
+            names = names_of_value(mapping)
+            named = any(map(self._is_secret, names))
             under = (under or secret) and not _is_schema(mapping)
             walked: dict[str, object] = {}
             for key, item in mapping.items():
@@ -132,7 +142,12 @@ class Masker:
                 masked_key = visit(key, path, False)
                 while masked_key in walked or (masked_key != key and masked_key in mapping):
                     masked_key += "+"  # no key may hide another, not even one that is written like a mark
-                walked[masked_key] = self._walk(item, below, visit, secret=is_secret, under=under)
+                if type(item) is int and any(
+                    self._is_secret_number(name, item) for name in (key, *(names if key == "value" else ()))
+                ):
+                    walked[masked_key] = visit(str(item), below, True)
+                else:
+                    walked[masked_key] = self._walk(item, below, visit, secret=is_secret, under=under)
             return walked
         return value
 
@@ -140,11 +155,28 @@ class Masker:
         """Whether an item of a list is an option of a command line whose value follows it, and is secret."""
         return isinstance(item, str) and item.startswith("-") and self._is_secret(item.lstrip("-"))
 
+    def _is_secret_pair(self, items: Sequence[object]) -> bool:
+        """Whether a list is a secret name and its value, as lists of headers have them, and not two names."""
+        match items:
+            case [str(name), str(value)]:
+                return looks_secret(value) and self._is_secret(name)
+            case _:
+                return False
+
+    def _is_secret_number(self, name: str, number: int) -> bool:
+        """Whether a whole number is a credential by its name."""
+        is_secret = is_secret_name(name) and (_PASSWORD.fullmatch(name) is not None or looks_secret(str(number)))
+        return is_secret or self._is_further(name)
+
     def _is_secret(self, name: str) -> bool:
         is_secret = (
             is_secret_name(name) or is_secret_name(name.removesuffix("s")) or _RELATED.fullmatch(name) is not None
         )
-        return is_secret or any(fnmatchcase(name.casefold(), pattern) for pattern in self._names)
+        return is_secret or self._is_further(name)
+
+    def _is_further(self, name: str) -> bool:
+        """Whether it is one of `names`."""
+        return any(fnmatchcase(name.casefold(), pattern) for pattern in self._names)
 
     def check_deadline(self) -> None:
         """See that there is time left.

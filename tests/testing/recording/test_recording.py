@@ -262,6 +262,39 @@ def test_what_stands_under_related_names_and_further_down(value: object, masked:
     assert json.loads(re.sub(r"masked-credential-\d+", "M", json.dumps(one["value"]))) == masked
 
 
+@pytest.mark.parametrize(
+    ("value", "masked"),
+    [
+        ({"pwd": 12345678, "password": 42, "db_password": -1}, {"pwd": "M", "password": "M", "db_password": "M"}),
+        ({"token": 123456789, "name": "pwd", "value": 7}, {"token": "M", "name": "pwd", "value": "M"}),
+        ('{"pwd": 12345678}', '{"pwd": "M"}'),
+        ([["Cookie", "sid=abcdef0123456789"], ["Accept", "text/html"]], [["Cookie", "M"], ["Accept", "text/html"]]),
+        *(
+            (value, value)
+            for value in (
+                {"tokens": 123456789, "max_tokens": 100_000_000, "password_attempts": 3, "token_id": 123456789},
+                {"token": 57, "cookie": 3, "pwd": True, "password": None, "token_price": 0.12345678},
+                {"sid": 123456789, "pass": 12, "passwords": 3, "id": 12345678},
+                {"required": ["password", "email"], "headers": ["Cookie", "Accept", "x-123456789"]},
+            )
+        ),
+    ],
+)
+def test_numbers_and_pairs_under_secret_names_are_masked_and_no_counts_and_ids(value: object, masked: object) -> None:
+    (one,) = document(call("get", value))
+    assert json.loads(re.sub(r"masked-credential-\d+", "M", json.dumps(one["value"]))) == masked
+
+
+def test_a_number_that_was_masked_is_found_again() -> None:
+    (one,) = document(call("login", "ok", pwd=12345678))
+    assert one["input"] == {"pwd": "masked-credential-1"}
+    assert Replay([RecordedCall.from_mapping(one)]).use(call("login", pwd=12345678)) is not None
+
+
+def test_numbers_under_names_that_are_given_are_masked() -> None:
+    assert "5551234" not in format_recording([call("get", {"phone": 5551234})], names=["phone*"])
+
+
 def test_a_schema_under_a_telling_name_stays() -> None:
     schema = {"password": {"type": "string", "description": "At least 8 characters", "pattern": "[a-z0-9]{8,}"}}
     (one,) = document(call("describe", schema))
