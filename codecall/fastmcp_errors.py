@@ -10,16 +10,29 @@ import logging
 import traceback
 from collections.abc import Iterator
 from types import CodeType
+from typing import Final
 
 from fastmcp import Context
 from fastmcp.exceptions import DisabledError, FastMCPError, NotFoundError
-from mcp import MCPError
+from mcp import ClientSession, MCPError
 from pydantic import ValidationError
 
+from codecall.globs import display_name
 from codecall.options import SanitizationOptions
 from codecall.redaction.clean import clean_text
 
 logger = logging.getLogger("codecall")
+
+UNREADABLE_HINT: Final = (
+    "The call may have taken effect: check before you repeat it. Of an answer that is too large, ask for less."
+)
+"""What to do about an answer of another server that cannot be read."""
+
+_LOCATION: Final = 5
+"""Names and indices that say where the fault of a result is: further ones may be of the server's own making."""
+
+_MAX_READ_ERRORS: Final = 10_000
+"""Errors of one failed validation that are read to find the first, which takes pydantic about 10 ms."""
 
 _MEANT_FOR_CLIENTS = (FastMCPError, MCPError, NotFoundError, DisabledError)
 
@@ -53,13 +66,49 @@ def is_raised_by_elicit(failure: BaseException) -> bool:
     )
 
 
+def unreadable_answer(failure: BaseException) -> str | None:
+    """What is to be said of another server's answer, if `failure`, or what it was raised from, was raised where the MCP
+    SDK reads the results of its requests; so it is told apart from an error about arguments."""
+    for cause in _causes(failure):
+        if isinstance(cause, ValidationError) and any(
+            code.co_qualname == "ClientSession.send_request" and module == ClientSession.__module__
+            for code, module in _frames(cause)
+        ):
+            return f"gave an answer that cannot be read: {first_fault(cause)}"
+    return None
+
+
+def first_fault(failure: ValidationError, field: str | None = None, start: int = 0) -> str:
+    """What is wrong first with a result, without its values: `tools[3].inputSchema: Field required`.
+
+    Args:
+        failure: of the result, or of a piece of a list in it.
+        field: the list.
+        start: the index of the first part of that piece.
+    """
+    if (count := failure.error_count()) > _MAX_READ_ERRORS:
+        return f"{count:,} values are not valid"
+    fault = failure.errors(include_url=False, include_context=False, include_input=False)[0]
+    location = [part for part in fault["loc"] if part != field]
+    if field is not None:
+        location = [field, start + int(location[0]), *location[1:]]
+    named = (f"[{part}]" if isinstance(part, int) else f".{display_name(part)}" for part in location[:_LOCATION])
+    return f"{''.join(named).removeprefix('.')}: {display_name(fault['msg'])}"
+
+
 def _frames(failure: BaseException) -> Iterator[tuple[CodeType, object]]:
+    for cause in _causes(failure):
+        step = cause.__traceback__
+        while step is not None:
+            yield step.tb_frame.f_code, step.tb_frame.f_globals.get("__name__")
+            step = step.tb_next
+
+
+def _causes(failure: BaseException) -> Iterator[BaseException]:
+    """`failure`, and what it was raised from."""
     seen: set[int] = set()
     current: BaseException | None = failure
     while current is not None and id(current) not in seen:
         seen.add(id(current))
-        step = current.__traceback__
-        while step is not None:
-            yield step.tb_frame.f_code, step.tb_frame.f_globals.get("__name__")
-            step = step.tb_next
+        yield current
         current = current.__cause__

@@ -110,7 +110,7 @@ HOUSE = {
     "schema.validator": Row("schema.formats", "jsonschema referencing"),
     "globs": Row("redaction"),
     "identity": Row("fastmcp_errors", "fastmcp mcp_types"),
-    "fastmcp_errors": Row("options redaction", f"{MCP} pydantic"),
+    "fastmcp_errors": Row("globs options redaction", f"{MCP} pydantic"),
     # The sandbox: the language and the worker know the wire; the host never knows an engine.
     "sandbox.lines": Row(""),
     "sandbox.languages": Row(f"errors {WIRE} {POLICY} sandbox.starlark.policy"),

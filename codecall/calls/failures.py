@@ -58,7 +58,7 @@ from codecall.errors import (
     ToolCallError,
     ToolTimeoutError,
 )
-from codecall.fastmcp_errors import client_message, is_raised_by_elicit
+from codecall.fastmcp_errors import UNREADABLE_HINT, client_message, is_raised_by_elicit, unreadable_answer
 from codecall.jsonio.decode import read_json
 from codecall.options import SanitizationOptions
 from codecall.ratelimit.refusal import RateLimitRefusedError
@@ -129,6 +129,8 @@ class FailureTranslator:
         """The error for an exception of FastMCP; None when it means that the component does not exist."""
         if isinstance(failure, (NotFoundError, DisabledError)):
             return None
+        if (told := unreadable_answer(failure)) is not None:
+            return self._error(entry, f"{entry_label(entry)} {told}", hint=UNREADABLE_HINT)
         if isinstance(failure, PromptError) and (problems := shallow_problems(arguments or {}, entry.input_schema)):
             return self.from_preflight(problems, entry)
         if isinstance(failure, (ValidationError, PydanticValidationError)):

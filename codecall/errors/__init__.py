@@ -385,7 +385,8 @@ class TaskStartedError(ToolCallError):
 
 
 class ServerUnavailableError(ToolCallError):
-    """The tool's server behind the gateway does not start, cannot be reached, or ended during the call."""
+    """The tool's server behind the gateway does not start, cannot be reached, ended during the call, or gave an answer
+    that cannot be read."""
 
     code = "SERVER_UNAVAILABLE"
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import mcp_types
 from fastmcp import FastMCP
+from fastmcp.exceptions import FastMCPError
 from fastmcp.server.completions import CompletionReference
 from mcp import MCPError
 
@@ -33,6 +34,8 @@ def install_completions(server: FastMCP[Any]) -> None:
             if failure.error.code == mcp_types.METHOD_NOT_FOUND:
                 return None
             raise
+        except FastMCPError as failure:  # of which the SDK tells a client nothing
+            raise MCPError(code=mcp_types.INTERNAL_ERROR, message=str(failure)) from failure
 
     server.add_completion_handler(complete)
 

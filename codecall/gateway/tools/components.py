@@ -22,7 +22,13 @@ from fastmcp.utilities.tasks import TaskConfig
 from mcp.shared.inbound import x_mcp_header_map
 from pydantic import PrivateAttr
 
-from codecall.gateway.upstream.errors import CONNECTION_META_KEYS, forwarded_meta, is_modern, raise_server_errors_as
+from codecall.gateway.upstream.errors import (
+    CONNECTION_META_KEYS,
+    forwarded_meta,
+    is_modern,
+    raise_server_errors_as,
+    unreadable_answer_error,
+)
 from codecall.gateway.upstream.interface import UNCHECKED_KEYWORD, Upstream, unchecked_schema
 from codecall.gateway.upstream.session import set_header_parameters
 
@@ -368,16 +374,18 @@ async def _read(upstream: Upstream, uri: str, context: Context) -> ResourceResul
         raise ResourceError(f"Server '{upstream.name}' has nothing at this URI")
     if (count := len(result.contents)) > MAX_PARTS:
         raise ResourceError(_too_many(upstream, f"{count:,} contents"))
-    contents = [
-        ResourceContent(
-            content=item.text if isinstance(item, mcp_types.TextResourceContents) else base64.b64decode(item.blob),
-            mime_type=item.mime_type,
-            meta=item.meta,
-        )
-        for item in result.contents
-    ]
+    with raise_server_errors_as(ResourceError):
+        contents = [_content(upstream.name, item) for item in result.contents]
     meta = {key: value for key, value in (result.meta or {}).items() if key not in CONNECTION_META_KEYS}
     return ResourceResult(contents=contents, meta=meta or None)
+
+
+def _content(server: str, item: mcp_types.TextResourceContents | mcp_types.BlobResourceContents) -> ResourceContent:
+    try:
+        content = item.text if isinstance(item, mcp_types.TextResourceContents) else base64.b64decode(item.blob)
+    except ValueError as fault:
+        raise unreadable_answer_error(server, f"contents.blob: {fault}") from None
+    return ResourceContent(content=content, mime_type=item.mime_type, meta=item.meta)
 
 
 def _too_many(upstream: Upstream, what: str) -> str:

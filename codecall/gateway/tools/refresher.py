@@ -29,6 +29,7 @@ from mcp import MCPError
 from pydantic import ValidationError
 
 from codecall.errors import CodeCallError
+from codecall.fastmcp_errors import first_fault
 from codecall.gateway.tools.access import AccessRules
 from codecall.gateway.tools.components import CallGuard
 from codecall.gateway.tools.disk_cache import ListingCacheFile
@@ -36,7 +37,6 @@ from codecall.gateway.tools.filter import ReservedNames, VisibleComponents, buil
 from codecall.gateway.upstream.bounds.long_results import UnreadableResultError
 from codecall.gateway.upstream.interface import Upstream
 from codecall.gateway.upstream.listing import Listing, is_other_version
-from codecall.gateway.upstream.messages import shorten
 from codecall.globs import display_name
 from codecall.wording import join_names
 
@@ -60,9 +60,6 @@ FRESH_S: Final = 3_600.0
 
 MAX_REPORTED: Final = 10
 """Most names of tools in one line of the log."""
-
-MAX_LOGGED_CHARS: Final = 2_000
-"""Characters in the log about lists that are not what MCP has."""
 
 MAX_PAUSE_S: Final = 60.0
 """Seconds at most between two listings."""
@@ -225,15 +222,12 @@ class ListingRefresher:
     def _listing_error(self, failure: Exception) -> CodeCallError:
         """The error for callers when the lists were read, and cannot be used; the log says more of some."""
         name = self._upstream.name
-        if isinstance(failure, UnreadableResultError):
-            return CodeCallError(f"Server {name!r} lists what cannot be used: {failure.reason}")
+        if isinstance(failure, UnreadableResultError | ValidationError):
+            reason = failure.reason if isinstance(failure, UnreadableResultError) else first_fault(failure)
+            return CodeCallError(f"Server {name!r} lists what cannot be used: {reason}")
         if isinstance(failure, MCPError):  # its message is the server's own, and may be anything
             return CodeCallError(f"Server {name!r} answered with error {failure.error.code} when it was asked")
-        if isinstance(failure, ValidationError):
-            text = shorten(str(failure), MAX_LOGGED_CHARS)
-            logger.error("Server %s: what it lists cannot be used, it is not what MCP has: %s", name, text)
-        else:
-            logger.exception("Server %s: what it lists cannot be used", name)
+        logger.exception("Server %s: what it lists cannot be used", name)
         return CodeCallError(f"Server {name!r} lists what cannot be used; the log says more")
 
     async def _adopt(self, listing: Listing) -> None:

@@ -6,10 +6,10 @@ import asyncio
 import contextvars
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import mcp_types
 from fastmcp import Context
@@ -27,13 +27,16 @@ from codecall.gateway.upstream.errors import (
     ConnectFailureError,
     ServerError,
     call_timeout_error,
+    causes_of,
     connection_ended_error,
     gateway_closing_error,
     is_modern,
     request_refused_error,
+    unreadable_answer_error,
 )
 from codecall.gateway.upstream.http import HttpTransport
 from codecall.gateway.upstream.listing import listen_for_changes
+from codecall.gateway.upstream.messages import unreadable_reason
 from codecall.gateway.upstream.process import ServerProcess
 from codecall.gateway.upstream.relay import CURRENT_CALL, InFlightCall, MessageRouter
 from codecall.gateway.upstream.session import RelayingSession
@@ -216,7 +219,8 @@ class UpstreamConnection:
         return connection_ended_error(self._server, reason, sent=call.was_sent)
 
     async def _server_error(self, failure: MCPError, call: InFlightCall) -> ServerError | None:
-        """The error for the caller when `failure` is not the server's answer but the end of the connection."""
+        """The error for the caller when `failure` is not the server's answer: the connection has ended, or the answer
+        to a client's call was not read. What is wrong with a listing is told where it is used."""
         if not self.is_open and failure.error.code == mcp_types.CONNECTION_CLOSED:
             return await self._ended_error(call)
         if isinstance(self._transport, HttpTransport):
@@ -226,6 +230,9 @@ class UpstreamConnection:
                 return connection_ended_error(self._server, reason)
             if (refusal := self._transport.describe_refusal(failure)) is not None:
                 return request_refused_error(self._server, *refusal)
+        if call in self.router.calls and (reason := unreadable_reason(failure.error)) is not None:
+            self.has_answered = True
+            return unreadable_answer_error(self._server, reason)
         return None
 
     async def _run(self) -> None:
@@ -315,7 +322,7 @@ class UpstreamConnection:
         if isinstance(failure, TimeoutError):
             self.advice = OUTPUT_ADVICE if wrote_other else unreachable
             return f"it did not answer its first request within {self._start_timeout_s:g} s{OTHER_OUTPUT * wrote_other}"
-        for cause in _causes(failure):
+        for cause in causes_of(failure):
             if isinstance(cause, ConnectFailureError | CodeCallError):
                 known = isinstance(cause, CodeCallError)
                 self.advice = cause.hint or "" if known else cause.advice
@@ -335,6 +342,8 @@ class UpstreamConnection:
         """Say why there was an error in place of the answer to the first request."""
         if self.router.initialize_excess is not None:
             return f"its first answer has more than {self.router.initialize_excess}"
+        if (reason := unreadable_reason(failure.error)) is not None:
+            return f"its first answer cannot be read: {reason}"
         if failure.error.code != mcp_types.CONNECTION_CLOSED or self._transport is None:
             return f"it answered its first request with error {failure.error.code}"
         self.ended_before_answer = isinstance(self._transport, ProcessTransport)
@@ -342,21 +351,6 @@ class UpstreamConnection:
         self.advice = OUTPUT_ADVICE if wrote_other else ""
         end = await self._transport.describe_end()
         return f"it {end} before it answered its first request{OTHER_OUTPUT * wrote_other}"
-
-
-def _causes(failure: BaseException) -> Iterator[BaseException]:
-    """`failure`, the exceptions in it, and those it was raised from."""
-    seen: set[int] = set()
-    waiting: list[BaseException | None] = [failure]
-    while waiting:
-        cause = waiting.pop()
-        if cause is None or id(cause) in seen:
-            continue
-        seen.add(id(cause))
-        yield cause
-        waiting += [cause.__context__, cause.__cause__]
-        if isinstance(cause, BaseExceptionGroup):
-            waiting += cast("BaseExceptionGroup[BaseException]", cause).exceptions
 
 
 def create_transport(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import signal
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, cast
 
@@ -21,6 +21,7 @@ from mcp import ClientSession
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.errors import CodeCallError, InputRequiredError, ServerTimeoutError, ServerUnavailableError
+from codecall.fastmcp_errors import UNREADABLE_HINT
 from codecall.globs import display_name
 
 ServerError = ServerUnavailableError | ServerTimeoutError
@@ -137,6 +138,11 @@ def cannot_ask_error(server: str, text: str, *, is_program: bool) -> InputRequir
     )
 
 
+def unreadable_answer_error(server: str, reason: str) -> ServerUnavailableError:
+    """The error of a call whose answer is not of the protocol, or too large to be read."""
+    return _unavailable(server, f"Server '{server}' gave an answer that cannot be read: {reason}", UNREADABLE_HINT)
+
+
 def gateway_closing_error(server: str) -> ServerUnavailableError:
     """The error of a call while the gateway itself is ending."""
     return _unavailable(server, f"Server '{server}' was stopped: the gateway is ending", "Call again when it is back.")
@@ -227,6 +233,21 @@ def _soon(seconds: float) -> str:
 
 def _seconds(seconds: float) -> str:
     return f"{math.ceil(seconds)} s" if seconds > 1 else f"{seconds:.3g} s"
+
+
+def causes_of(failure: BaseException) -> Iterator[BaseException]:
+    """`failure`, the exceptions in it, and those it was raised from."""
+    seen: set[int] = set()
+    waiting: list[BaseException | None] = [failure]
+    while waiting:
+        cause = waiting.pop()
+        if cause is None or id(cause) in seen:
+            continue
+        seen.add(id(cause))
+        yield cause
+        waiting += [cause.__context__, cause.__cause__]
+        if isinstance(cause, BaseExceptionGroup):
+            waiting += cast("BaseExceptionGroup[BaseException]", cause).exceptions
 
 
 @contextmanager

@@ -50,6 +50,14 @@ _BYTES_PER_VALUE: Final = 64
 MAX_ERROR_CHARS: Final = 64 * 1024
 """Characters of the text of a server's error: logs and clients get it as a whole."""
 
+_NOT_READ: Final = "The server's answer was not read: "
+_SDK_NOT_READ: Final = re.compile(r"\AFailed to parse (?:JSON response|SSE message): ")
+"""Begins the SDK's text for a body that is no message, or whose reading failed."""
+_NO_MESSAGE: Final = "it is no valid message"
+"""Why an answer is not read that is not of the protocol."""
+_MAX_REASON_CHARS: Final = 1_000
+"""Characters of the longest reason: a server may write one itself."""
+
 IN_THREAD_BYTES: Final = 256 * 1024
 """Larger messages are parsed in a thread."""
 
@@ -120,7 +128,7 @@ def _repaired_message(line: bytes, failure: ValueError) -> JSONRPCMessage | None
     if b'"jsonrpc"' not in line or (response_id := find_response_id(line)) is None:
         return None
     invalid = isinstance(failure, ValidationError)
-    return unreadable_response(response_id, "it is no valid message" if invalid else f"Invalid JSON: {failure}")
+    return unreadable_response(response_id, _NO_MESSAGE if invalid else f"Invalid JSON: {failure}")
 
 
 def find_excess(data: bytes, values: int = MAX_MESSAGE_VALUES, levels: int = MAX_MESSAGE_LEVELS) -> str | None:
@@ -224,8 +232,16 @@ def find_request_id(data: bytes) -> mcp_types.RequestId | None:
 
 def unreadable_response(request_id: mcp_types.RequestId, reason: str) -> JSONRPCError:
     """The error response in place of a response that was not read."""
-    error = mcp_types.ErrorData(code=mcp_types.PARSE_ERROR, message=f"The server's answer was not read: {reason}")
+    error = mcp_types.ErrorData(code=mcp_types.PARSE_ERROR, message=f"{_NOT_READ}{reason}")
     return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+
+
+def unreadable_reason(error: mcp_types.ErrorData) -> str | None:
+    """Why a response was not read, if `error` stands in its place."""
+    text = _SDK_NOT_READ.sub("", error.message) if error.code == mcp_types.PARSE_ERROR else ""
+    if text.startswith(_NOT_READ):
+        return shorten(text.removeprefix(_NOT_READ), _MAX_REASON_CHARS)
+    return _NO_MESSAGE if text and text != error.message else None
 
 
 def _count_marks(data: bytes) -> int:

@@ -30,12 +30,13 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import ValidationError
 from pydantic_core import to_json
 
+from codecall.fastmcp_errors import first_fault
 from codecall.gateway.upstream.bounds.initialize_result import (
     INITIALIZE_METHODS,
     cut_initialize_result,
     find_initialize_excess,
 )
-from codecall.gateway.upstream.bounds.long_results import attach_parts, detach_parts
+from codecall.gateway.upstream.bounds.long_results import UnreadableResultError, attach_parts, detach_parts
 from codecall.gateway.upstream.messages import (
     MAX_UNSOLICITED_BYTES,
     Throttle,
@@ -107,8 +108,16 @@ class RelayingSession(ClientSession):
         return awaited
 
     async def send_request(self, *arguments: Any, **options: Any) -> Any:
-        """As `ClientSession.send_request`; of a long result, the rest of what `detach_parts` has read."""
-        return attach_parts(await super().send_request(*arguments, **options))
+        """As `ClientSession.send_request`; of a long result, the rest of what `detach_parts` has read.
+
+        Raises:
+            UnreadableResultError: the result is not what MCP says.
+        """
+        try:
+            result = await super().send_request(*arguments, **options)
+        except ValidationError as failure:
+            raise UnreadableResultError(first_fault(failure)) from None
+        return attach_parts(result)
 
     async def list_tools(self, *, params: mcp_types.PaginatedRequestParams | None = None) -> mcp_types.ListToolsResult:
         """List the tools as the server does: those with an invalid `x-mcp-header` are left out, and logged together,

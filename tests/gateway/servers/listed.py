@@ -4,8 +4,9 @@
 
 The file has `name`, `version`, `instructions`, `tools`, `resources`, `resourceTemplates`, `prompts`, `info` (what else
 is in `serverInfo`) and `capabilities` (further ones); it is read again for each list. A line is added to
-`what.json.log` for each request, and `start <pid>` when the program starts. A call of the tool `tell` sends
-`notifications/tools/list_changed`; one of `leave` ends the program; one of `picture` gives a picture.
+`what.json.log` for each request, and `start <pid>` when the program starts. `answers` are results as they are sent, by
+the name, the URI or else the method of the request. A call of the tool `tell` sends `notifications/tools/list_changed`;
+one of `leave` ends the program; one of `picture` gives a picture.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ def send(message: dict[str, Any]) -> None:
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
     what = said()
+    asked = params.get("name") or params.get("uri") or method
+    if asked in what.get("answers", {}):
+        return what["answers"][asked]
     if method == "initialize":
         changes = {"listChanged": True}
         return {

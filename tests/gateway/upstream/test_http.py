@@ -162,7 +162,7 @@ async def test_an_answer_that_is_too_large_for_sse_fails_its_call_alone() -> Non
         serve_over_http(app) as url,
         Backend("far", HttpServer(url=url.replace("/mcp", "/sse"), transport="sse")) as backend,
     ):
-        with pytest.raises(MCPError, match=r"not read: it has more than 1,048,576 bytes, the most over SSE"):
+        with pytest.raises(ServerUnavailableError, match=r"read: it has more than 1,048,576 bytes, the most over SSE"):
             await call(backend, "large", size=2_000_000)
         assert await call(backend, "large", size=1) == "x"
 
@@ -221,9 +221,25 @@ async def test_an_answer_that_is_too_large_or_compressed_fails_its_call_alone(
     app = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
     async with serve_over_http(app) as url, Backend("far", HttpServer(url=url)) as backend:
         backend._modern = False
-        with pytest.raises(MCPError, match=r"not read: it (is compressed|has more than)"):
+        with pytest.raises(ServerUnavailableError, match=r"cannot be read: it (is compressed|has more than)"):
             await call(backend, "large", size=200_000)
         assert await call(backend, "large", size=1) == "x"
+
+
+@pytest.mark.parametrize("body", ['{"jsonrpc":"2.0","id":%d,"result":[]}', "{secret%d", "[%d]"])
+async def test_a_body_that_is_no_message_is_not_quoted(body: str) -> None:
+    async def answer(request: Request) -> Response:
+        asked = await request.json()
+        result = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": _ABOUT}
+        if asked["method"] == "tools/call":
+            return Response(body % asked["id"], headers={"content-type": "application/json"})
+        return JSONResponse({"jsonrpc": "2.0", "id": asked.get("id"), "result": result})
+
+    app = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
+    async with serve_over_http(app) as url, Backend("far", HttpServer(url=url)) as backend:
+        backend._modern = False
+        with pytest.raises(ServerUnavailableError, match=r"cannot be read: it is no valid message$"):
+            await call(backend, "x")
 
 
 @pytest.mark.parametrize(
@@ -254,7 +270,7 @@ async def test_no_kind_of_answer_escapes_its_bounds(media_type: str, encoding: s
     app = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
     async with serve_over_http(app) as url, Backend("far", HttpServer(url=url)) as backend:
         backend._modern = False
-        with pytest.raises(MCPError, match=f"not read: {why}"):
+        with pytest.raises(ServerUnavailableError, match=f"cannot be read: {why}"):
             await call(backend, "x", bad=True)
         assert await call(backend, "x", bad=False) == "[],\ufffd" * 70_000
 
@@ -471,7 +487,7 @@ async def test_json_that_is_no_message_holds_nobody_up(media_type: str) -> None:
 
         async def read() -> None:
             if "json" in media_type:
-                with pytest.raises(MCPError, match="not read: it is no valid message"):
+                with pytest.raises(ServerUnavailableError, match="cannot be read: it is no valid message"):
                     await call(backend, "x", bad=True)
             else:
                 assert await call(backend, "x", bad=True) == "+AG8-"

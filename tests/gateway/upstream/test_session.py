@@ -60,7 +60,7 @@ async def test_an_answer_that_asks_too_much_is_not_read(line: str, excess: str) 
         serve_components(Backend("raw", MODERN_RAW)) as server,
         Client(server, mode=MODERN) as client,
     ):
-        assert f"answer was not read: it has more than {excess}" in result_text(await ask(client, line))
+        assert f"answer that cannot be read: it has more than {excess}" in result_text(await ask(client, line))
         assert result_text(await ask(client, FINE)) == "fine"
 
 

@@ -19,6 +19,7 @@ from mcp_types.methods import validate_server_result
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 from pydantic import TypeAdapter, ValidationError
 
+from codecall.fastmcp_errors import first_fault
 from codecall.gateway.upstream.messages import unreadable_response
 
 T = TypeVar("T")
@@ -64,9 +65,6 @@ _NESTED: Final = (
 """What of a part the SDK reads value by value. The rest it ignores or, as `_meta`, passes on; and of `properties` it
 reads those that are no schemas."""
 
-_LOCATION: Final = 3
-"""Names and indices within a part that say where its fault is: further ones may be of the server's own making."""
-
 _KEY: Final = "codecall/parts"
 
 
@@ -80,7 +78,7 @@ class _Parts(str):
 
 
 class UnreadableResultError(MCPError):
-    """A part of a result has too much within, or is none.
+    """A result, or a part of one, is not what MCP says, or has too much within.
 
     Args:
         reason: which, and why.
@@ -193,7 +191,7 @@ def _read(field: str, raw: list[object], version: str) -> _Read:
                 _check_version(_LISTINGS[field], field, piece, version)
             parts += _adapter(field).validate_python(piece, by_name=False)
         except ValidationError as failure:
-            return _Read([], _fault(field, len(parts), failure))
+            return _Read([], first_fault(failure, field, len(parts)))
     return _Read(parts)
 
 
@@ -203,14 +201,6 @@ def _check_version(method: str, field: str, piece: list[object], version: str) -
         validate_server_result(method, version, {**_PAGE, field: piece})
     except KeyError:  # the method is not of that version: the SDK checks nothing
         return
-
-
-def _fault(field: str, start: int, failure: ValidationError) -> str:
-    """What is wrong first with the parts from `start` on: `tools[3].inputSchema: Field required`."""
-    fault = failure.errors(include_url=False, include_context=False, include_input=False)[0]
-    index, *inner = (part for part in fault["loc"] if part != field)
-    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner[:_LOCATION])
-    return f"{field}[{start + int(index)}]{where}: {fault['msg']}"
 
 
 def _pieces(parts: list[object]) -> Iterator[list[object]]:
