@@ -19,15 +19,19 @@ from key_value.aio.stores.filetree import (
     FileTreeV1CollectionSanitizationStrategy,
     FileTreeV1KeySanitizationStrategy,
 )
-from mcp.client.auth.utils import create_oauth_metadata_request
+from mcp.client.auth import OAuthTokenError
+from mcp.client.auth.utils import create_oauth_metadata_request, extract_field_from_www_auth
+from pydantic import ValidationError
 
+from codecall.fastmcp_errors import first_fault
 from codecall.gateway.upstream.addresses import PrivateAddressError, guard_connection, is_allowed_target
 from codecall.gateway.upstream.bounds.http_client import create_http_client
+from codecall.gateway.upstream.errors import ConnectFailureError
 from codecall.gateway.upstream.remote.oauth_tokens import BoundContext, BoundTokenStorage
 from codecall.gateway.upstream.responses import UnreadBody
 
 _SIGN_IN_PAUSE_S: Final = 60.0
-"""Seconds until somebody is asked to sign in again whose new token the server has refused."""
+"""Seconds until somebody is asked to sign in again, or for more scopes, whose new token the server has refused."""
 
 
 class GuardedOAuth(OAuth):
@@ -67,9 +71,11 @@ class GuardedOAuth(OAuth):
                     outgoing = await flow.asend(cast("Any", response))
                 except StopAsyncIteration:
                     return
+                except OAuthTokenError as failure:
+                    raise _token_failure(failure) from None
                 await self._check(outgoing)
                 response = yield outgoing
-                if outgoing is request and response.status_code == 401:
+                if outgoing is request and _asks_to_sign_in(response):
                     if asyncio.get_running_loop().time() < self._no_sign_in_before:
                         return  # nor would it take what another sign-in brings
                     if sent:
@@ -89,6 +95,19 @@ class GuardedOAuth(OAuth):
         if not await is_allowed_target(str(request.url), self._hosts):
             raise PrivateAddressError(refusal)
         guard_connection(request, self._hosts, refusal)
+
+
+def _token_failure(failure: OAuthTokenError) -> ConnectFailureError:
+    """Why a sign-in brought no tokens; the text of `failure` may hold what was sent instead."""
+    fault = failure.__context__
+    wrong = f"sent tokens that cannot be used: {first_fault(fault)}" if isinstance(fault, ValidationError) else ""
+    return ConnectFailureError(f"the sign-in {wrong or 'ended without tokens'}", "Ask who runs the sign-in.")
+
+
+def _asks_to_sign_in(response: httpx2.Response) -> bool:
+    """Whether a server refuses a request for the token, or for its scopes, as the SDK reads that."""
+    lacks_scope = extract_field_from_www_auth(response, "error") == "insufficient_scope"
+    return response.status_code == 401 or (response.status_code == 403 and lacks_scope)
 
 
 def create_oauth(url: str, hosts: Sequence[str] = ()) -> OAuth:

@@ -54,6 +54,13 @@ class BoundContext(OAuthContext):
             return str(self.oauth_metadata.token_endpoint)
         return urljoin(self.get_authorization_base_url(self.server_url), "/token")
 
+    def update_token_expiry(self, token: OAuthToken) -> None:
+        """Note until when a token that has come is used. One that has expired on arrival, or that outlives us all, is
+        used, and stored, as one to be used until the server refuses it."""
+        if token.expires_in is not None and not 0 < token.expires_in < _KEPT_S:
+            token.expires_in = _KEPT_S
+        super().update_token_expiry(token)
+
     def can_refresh_token(self) -> bool:
         """Whether there is a refresh token, and what goes with it would go to where it comes from."""
         if not super().can_refresh_token() or self.tokens_from != self.token_endpoint:

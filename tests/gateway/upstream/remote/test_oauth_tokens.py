@@ -27,10 +27,11 @@ from tests.gateway.backends import call, serve_over_http
 
 
 class Authority:
-    """An authorization server, or what of one a server has at itself."""
+    """An authorization server, or what of one a server has at itself; `more` is in what it sends with tokens."""
 
-    def __init__(self, path: str = "/tok") -> None:
+    def __init__(self, path: str = "/tok", **more: object) -> None:
         self.path = path
+        self.more = more
         self.has_metadata = True
         self.origin = ""
         self.grants: list[str] = []
@@ -65,7 +66,7 @@ class Authority:
         self.grants.append(str(form["grant_type"]))
         self.issued.append(f"access-{self.origin}-{len(self.issued)}")
         tokens = {"access_token": self.issued[-1], "refresh_token": f"refresh-{self.origin}"}
-        return JSONResponse({**tokens, "token_type": "Bearer", "expires_in": 3600})
+        return JSONResponse({**tokens, "token_type": "Bearer", "expires_in": 3600, **self.more})
 
 
 class Resource:
@@ -216,5 +217,70 @@ async def test_who_has_just_signed_in_in_vain_is_not_asked_to_sign_in_again(open
     resource.takes_tokens = False
     async with served(resource) as url, Backend("far", HttpServer(url=url, auth="oauth")) as backend:
         with pytest.raises(ServerUnavailableError, match="answered HTTP 401"):
+            await call(backend, "x")
+    assert len(opened) == 1
+
+
+class StepUp(Resource):
+    """Refuses calls that lack a scope, whatever the token has."""
+
+    def __init__(self, authority: Authority, *scopes: str) -> None:
+        super().__init__(authority)
+        self.scopes = scopes
+        self.refused = 0
+
+    async def answer(self, request: Request) -> Response:
+        if (await request.json())["method"] != "tools/call" or not request.headers.get("authorization"):
+            return await super().answer(request)
+        scope = self.scopes[self.refused % len(self.scopes)]
+        self.refused += 1
+        challenge = f'Bearer error="insufficient_scope", scope="{scope}"'
+        return Response(status_code=403, headers={"www-authenticate": challenge})
+
+
+@pytest.mark.parametrize("scopes", [["more"], ["a", "b", "c", "d", "e", "f"]])
+async def test_who_has_consented_to_more_scopes_in_vain_is_not_asked_again(
+    opened: list[str], scopes: list[str]
+) -> None:
+    async with (
+        served(StepUp(Authority(), *scopes)) as url,
+        Backend("far", HttpServer(url=url, auth="oauth")) as backend,
+    ):
+        for _ in range(3):
+            with pytest.raises(ServerUnavailableError, match="answered HTTP 403"):
+                await call(backend, "x")
+    assert len(opened) == 2  # for the first request, and for the scope
+
+
+@pytest.mark.parametrize("expires_in", [0, -5])
+@pytest.mark.parametrize("refreshes", [True, False])
+async def test_a_token_that_has_expired_on_arrival_is_used_until_it_is_refused(
+    opened: list[str], expires_in: int, refreshes: bool
+) -> None:
+    authority = Authority(expires_in=expires_in, **({} if refreshes else {"refresh_token": None}))
+    async with served(Resource(authority)) as url:
+        for _ in range(2):
+            async with Backend("far", HttpServer(url=url, auth="oauth")) as backend:
+                assert [await call(backend, "x"), await call(backend, "x")] == ["hello", "hello"]
+    assert (authority.grants, len(opened)) == (["authorization_code"], 1)
+
+
+async def test_a_token_for_longer_than_there_is_time_is_used(opened: list[str]) -> None:
+    authority = Authority(expires_in=10**400)
+    async with (
+        served(Resource(authority)) as url,
+        Backend("far", HttpServer(url=url, auth="oauth")) as backend,
+    ):
+        assert await call(backend, "x") == "hello"
+    assert len(opened) == 1
+
+
+@pytest.mark.parametrize("kind", ["DPoP", "mac", None])
+async def test_what_is_wrong_with_tokens_is_said(opened: list[str], kind: str | None) -> None:
+    async with (
+        served(Resource(Authority(token_type=kind))) as url,
+        Backend("far", HttpServer(url=url, auth="oauth")) as backend,
+    ):
+        with pytest.raises(ServerUnavailableError, match="the sign-in sent tokens that cannot be used: token_type: "):
             await call(backend, "x")
     assert len(opened) == 1
