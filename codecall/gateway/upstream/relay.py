@@ -362,6 +362,10 @@ class MessageRouter:
                 entry.unanswered.discard(request_id)
                 entry.deadline = math.inf if entry.unanswered else now + _ECHO_S
 
+    def awaits(self, request_id: mcp_types.RequestId) -> bool:
+        """Whether a call under way waits for the server's answer to a request."""
+        return request_id in self._unanswered
+
     def end_call(self, call: InFlightCall, *, may_linger: bool) -> None:
         """Note that a call has ended for its caller.
 

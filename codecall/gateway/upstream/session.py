@@ -15,6 +15,7 @@ Private names of the two libraries that the gateway uses, all of them in the fun
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final, Self, cast
@@ -63,8 +64,8 @@ _MESSAGES_PER_S: Final = 1000
 _VALUES_PER_MESSAGE: Final = 10
 """Values and names of a request that count as much as one message more."""
 
-_MAX_SENT_REQUESTS: Final = 10_000
-"""Requests to one server of which is known that they were not answered."""
+MAX_SENT_REQUESTS: Final = 10_000
+"""Requests to one server of which is known that they were not answered; of more, those that calls wait for."""
 
 _Item = SessionMessage | Exception
 _RESPONSES: Final = (mcp_types.JSONRPCResponse, mcp_types.JSONRPCError)
@@ -145,9 +146,10 @@ class _RequestWriter:
         message = item.message
         if isinstance(message, mcp_types.JSONRPCRequest):
             self._router.request_sent(message.id)
-            if len(self.sent_requests) >= _MAX_SENT_REQUESTS:  # of a server that does not answer
-                self.sent_requests.clear()
-                self.kept_results.clear()
+            if len(self.sent_requests) >= MAX_SENT_REQUESTS:  # of a server that does not answer
+                for given_up in [each for each in self.sent_requests if not self._router.awaits(each)]:
+                    del self.sent_requests[given_up]
+                    self.kept_results.pop(given_up, None)
             self.sent_requests[coerce_request_id(message.id)] = message.method
         if isinstance(message, mcp_types.JSONRPCNotification) and message.method == "notifications/cancelled":
             self.kept_results.pop(coerce_request_id(cancelled_request_id_from_params(message.params) or ""), None)
@@ -279,11 +281,15 @@ class _BoundedReader:
     def _is_valid(self, message: mcp_types.JSONRPCNotification) -> bool:
         """Whether a notification is what MCP says; the SDK logs each that is not with a traceback."""
         try:
-            parse_server_notification(message.method, self._version() or LATEST_HANDSHAKE_VERSION, message.params)
+            read = parse_server_notification(
+                message.method, self._version() or LATEST_HANDSHAKE_VERSION, message.params
+            )
         except KeyError:  # not of this version: the SDK ignores it
             return True
         except ValidationError:
             return False
+        if isinstance(read, mcp_types.ProgressNotification):  # JSON has no NaN and no infinity
+            return math.isfinite(read.params.progress) and math.isfinite(read.params.total or 0)
         return True
 
     async def aclose(self) -> None:

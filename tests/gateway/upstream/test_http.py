@@ -34,7 +34,7 @@ from starlette.routing import Route
 from codecall.errors import ServerUnavailableError
 from codecall.gateway.config.options import HttpServer
 from codecall.gateway.upstream import http as web
-from codecall.gateway.upstream import messages, responses
+from codecall.gateway.upstream import messages, responses, session
 from codecall.gateway.upstream import server as backends
 from codecall.gateway.upstream.addresses import PrivateAddressError
 from codecall.gateway.upstream.http import HttpTransport
@@ -224,6 +224,35 @@ async def test_an_answer_that_is_too_large_or_compressed_fails_its_call_alone(
         with pytest.raises(ServerUnavailableError, match=r"cannot be read: it (is compressed|has more than)"):
             await call(backend, "large", size=200_000)
         assert await call(backend, "large", size=1) == "x"
+
+
+async def test_calls_that_are_given_up_leave_others_their_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MAX_SENT_REQUESTS", 3)
+    gone, arrived = asyncio.Event(), asyncio.Semaphore(0)
+
+    async def answer(request: Request) -> Response:
+        asked = await request.json()
+        result: object = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": _ABOUT}
+        if asked["method"] != "tools/call":
+            return JSONResponse({"jsonrpc": "2.0", "id": asked.get("id"), "result": result})
+        arrived.release()
+        await (gone.wait() if asked["params"]["name"] == "large" else asyncio.Event().wait())
+        result = {"content": [{"type": "text", "text": "x" * 1_000_000}]}
+        message = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+        return Response(f"event: message\ndata: {message}\n\n", media_type="text/event-stream")
+
+    app = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
+    async with serve_over_http(app) as url, Backend("far", HttpServer(url=url)) as backend:
+        backend._modern = False
+        large = asyncio.create_task(call(backend, "large"))
+        await arrived.acquire()
+        for _ in range(5):
+            never = asyncio.create_task(call(backend, "never"))
+            await arrived.acquire()
+            never.cancel()
+            await asyncio.wait({never})
+        gone.set()
+        assert len(await large) == 1_000_000
 
 
 @pytest.mark.parametrize("body", ['{"jsonrpc":"2.0","id":%d,"result":[]}', "{secret%d", "[%d]"])

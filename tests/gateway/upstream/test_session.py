@@ -88,6 +88,31 @@ async def test_the_questions_of_one_answer_are_no_longer_than_a_person_can_judge
         assert "the 2 questions have 16,456 characters, and a person is shown at most 16,384" in result_text(refused)
 
 
+@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e400", "1" + "0" * 400])
+@pytest.mark.parametrize("field", ["progress", "total"])
+async def test_progress_that_is_no_number_is_left_out_and_logged(
+    caplog: pytest.LogCaptureFixture, field: str, number: str
+) -> None:
+    told: list[float | None] = []
+
+    async def note(progress: float, total: float | None, _message: str | None) -> None:
+        told.append(progress if field == "progress" else total)
+
+    def progress(value: str) -> str:
+        params = '"progressToken":%ID%,' + ('"progress":1,' if field == "total" else "") + f'"{field}":{value}'
+        return f'{{"jsonrpc":"2.0","method":"notifications/progress","params":{{{params}}}}}'
+
+    fine = FINE.replace('"resultType":"complete",', "")
+    with caplog.at_level(logging.WARNING):
+        async with Backend("raw", RAW) as backend, backend.use() as call:
+            lines = [[progress(number), 1], [progress("2"), 1], [fine, 1]]
+            done = await call.session.call_tool("write", {"lines": lines}, progress_callback=note)
+    assert result_text(done) == "fine"
+    assert told == [2.0]
+    expected = ["1 invalid notifications were left out, the last a 'notifications/progress'"]
+    assert [record.getMessage() for record in caplog.records] == expected
+
+
 async def test_invalid_notifications_are_left_out_and_logged_ever_more_rarely(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
