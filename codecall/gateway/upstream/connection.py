@@ -20,6 +20,7 @@ from codecall.concurrency import abandon
 from codecall.errors import CodeCallError
 from codecall.gateway.config.options import AnyServer, HttpServer, OpenApiServer, StdioServer
 from codecall.gateway.config.secrets import find_credentials
+from codecall.gateway.upstream.bounds.shares import CallerShares
 from codecall.gateway.upstream.errors import (
     OTHER_OUTPUT,
     OUTPUT_ADVICE,
@@ -41,6 +42,7 @@ from codecall.gateway.upstream.process import ServerProcess
 from codecall.gateway.upstream.relay import CURRENT_CALL, InFlightCall, MessageRouter
 from codecall.gateway.upstream.session import RelayingSession
 from codecall.gateway.upstream.stdio import ProcessTransport
+from codecall.identity import client_key
 
 if TYPE_CHECKING:
     from codecall.gateway.upstream.rest.openapi import OpenApiTransport
@@ -73,6 +75,7 @@ class UpstreamConnection:
         on_change: called with "tools", "resources" or "prompts" when the server says that they have changed.
         on_close: called once, when the connection can be used no more: with the connection, and the reason; None where
             it was meant to end.
+        shares: what each caller has of the server.
         replaces: a connection that ends before this one is made.
         serves_clients: whether a client's call, and not the gateway, has it made.
 
@@ -97,6 +100,7 @@ class UpstreamConnection:
         logger: logging.Logger,
         on_change: Callable[[str], None],
         on_close: Callable[[UpstreamConnection, str | None], None],
+        shares: CallerShares,
         replaces: UpstreamConnection | None = None,
         serves_clients: bool = True,
     ) -> None:
@@ -116,6 +120,7 @@ class UpstreamConnection:
         self._resolve = resolve
         self._logger = logger
         self._on_close = on_close
+        self._shares = shares
         self._replaces = replaces
         may_sign_in = isinstance(options, HttpServer) and options.auth == "oauth"
         self._start_timeout_s = max(options.start_timeout_s, _SIGN_IN_S) if may_sign_in else options.start_timeout_s
@@ -165,17 +170,11 @@ class UpstreamConnection:
             ServerUnavailableError: the connection ended.
             ServerTimeoutError: it took too long; the server was told that it is cancelled.
         """
-        timeout_s = self._options.call_timeout_s
+        timeout_s, sampling = self._options.call_timeout_s, self._options.sampling
+        is_program = isinstance(self._options, StdioServer)
         call = InFlightCall(
-            self.session,
-            context,
-            timeout_s,
-            self._logger,
-            self._server,
-            sampling=self._options.sampling,
-            is_program=isinstance(self._options, StdioServer),
+            self.session, context, timeout_s, self._logger, self._server, sampling=sampling, is_program=is_program
         )
-        call.was_sent = not (isinstance(self._transport, HttpTransport) and self._transport.tells_what_was_sent)
         self.active_calls += 1
         if for_client:
             self.router.calls[call] = None
@@ -183,7 +182,9 @@ class UpstreamConnection:
         CURRENT_CALL.set(call)
         try:
             with call.scope:
-                yield call
+                async with self._shares.take(client_key(context) if context else None):
+                    call.was_sent = not isinstance(self._transport, HttpTransport)  # which tells when it is
+                    yield call
                 self.has_answered = True
                 await call.drain()
         except MCPError as failure:
@@ -201,6 +202,8 @@ class UpstreamConnection:
             self.active_calls -= 1
             self._last_used = asyncio.get_running_loop().time()
         if call.scope.cancelled_caught:
+            if call.refusal is not None:
+                raise request_refused_error(self._server, call.refusal, sent=call.was_sent)
             if not self.is_open:  # nor could it be told
                 raise await self._ended_error(call)
             raise call_timeout_error(self._server, timeout_s, sent=call.was_sent)
@@ -224,12 +227,13 @@ class UpstreamConnection:
         if not self.is_open and failure.error.code == mcp_types.CONNECTION_CLOSED:
             return await self._ended_error(call)
         if isinstance(self._transport, HttpTransport):
-            if (reason := self._transport.describe_loss(failure)) is not None:
-                self._end_reason = reason
-                self._handle_end()
-                return connection_ended_error(self._server, reason)
+            if (loss := self._transport.describe_loss(failure)) is not None:
+                reason = call.undelivered or loss
+                if self._transport.session_forgotten or not self.router.has_others(call):
+                    self._handle_end(reason)
+                return connection_ended_error(self._server, reason, sent=call.was_sent)
             if (refusal := self._transport.describe_refusal(failure)) is not None:
-                return request_refused_error(self._server, *refusal)
+                return request_refused_error(self._server, call.refusal or refusal)
         if call in self.router.calls and (reason := unreadable_reason(failure.error)) is not None:
             self.has_answered = True
             return unreadable_answer_error(self._server, reason)
@@ -310,8 +314,9 @@ class UpstreamConnection:
         if isinstance(self._transport, ProcessTransport) and self._transport.process is not None:
             await self._transport.process.stop()
 
-    def _handle_end(self) -> None:
+    def _handle_end(self, reason: str | None = None) -> None:
         """Take note that no more messages come."""
+        self._end_reason = self._end_reason or reason
         self.is_open = False
         self._stopped.set()
 

@@ -12,7 +12,8 @@ import re
 import signal
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final, cast
+from http import HTTPStatus
+from typing import Final, NamedTuple, cast
 
 import mcp_types
 from fastmcp import Context
@@ -29,8 +30,10 @@ ServerError = ServerUnavailableError | ServerTimeoutError
 
 SERVER_ERRORS: Final = (ServerUnavailableError, ServerTimeoutError)
 
-_MAY_HAVE = "The call may have taken effect. The server is started anew by the next call; check before you repeat it."
+_MAY_HAVE = "The call may have taken effect: check before you repeat it."
 _AGAIN = "Call again"
+_SESSION_STATUSES: Final = frozenset({401, 403, 404, 407, 410})
+_NOT_NOW: Final = frozenset({408, 425, 429})
 _STDERR_HINT = "`codecall doctor` tells what it wrote last."
 OTHER_OUTPUT: Final = "; it wrote what is no MCP to its standard output"
 """Ends the reason why a program could not be used that prints there, as servers must not."""
@@ -69,6 +72,17 @@ CONNECTION_META_KEYS: Final = frozenset(
     }
 )
 """Keys of `_meta` that mean something on one connection only."""
+
+
+class Refusal(NamedTuple):
+    """Why a request was not answered."""
+
+    reason: str
+    """What happened, after the name of the server."""
+    advice: str
+    """What to do about it."""
+    status: int = 0
+    """Of HTTP, if that is why."""
 
 
 class ConnectFailureError(Exception):
@@ -115,8 +129,29 @@ def connection_ended_error(server: str, reason: str, *, sent: bool = True) -> Se
     return _unavailable(server, f"Server '{server}' {reason} while the call was under way", _MAY_HAVE)
 
 
-def request_refused_error(server: str, reason: str, advice: str) -> ServerUnavailableError:
-    """The error of a call that the transport, or a proxy before the server, refused."""
+def is_message_refused(status: int) -> bool:
+    """Whether an HTTP status says that one message was not taken, whatever happens to others."""
+    return 400 <= status < 500 and status not in _SESSION_STATUSES
+
+
+def request_refused_error(server: str, refusal: Refusal, *, sent: bool = False) -> ServerUnavailableError:
+    """The error of a call that the transport, or a proxy before the server, refused.
+
+    Args:
+        server: its name.
+        refusal: how.
+        sent: whether it may have been taken all the same.
+    """
+    reason, advice, status = refusal
+    if sent:
+        return connection_ended_error(server, reason)
+    if is_message_refused(status):
+        hint = "The server does not take what this call sends: send something else."
+        if status in _NOT_NOW:
+            hint = f"{_AGAIN} later."
+        elif status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            hint = "The server takes no message of this size: send less."
+        return _unavailable(server, f"Server '{server}' {reason}: the call was refused, and not done", hint)
     return _unavailable(server, f"Server '{server}' {reason} instead of taking the call", f"{_AGAIN}. {advice}")
 
 

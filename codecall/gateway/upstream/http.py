@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final, Literal, NamedTuple, Unpack
+from typing import Any, Final, Literal, Unpack
 from urllib.parse import unquote, urlsplit
 
 import httpx2
@@ -17,15 +17,22 @@ from fastmcp.client.transports.base import ClientTransport, SessionKwargs, Trans
 from mcp import ClientSession, MCPError
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, METHOD_NOT_FOUND, RequestId
+from mcp_types import INTERNAL_ERROR, METHOD_NOT_FOUND, RequestId
 
 from codecall.gateway.upstream.addresses import PrivateAddressError
 from codecall.gateway.upstream.bounds.http_client import HeadError, create_http_client
-from codecall.gateway.upstream.errors import NO_ENDPOINT_ADVICE, UNREACHABLE_ADVICE, status_advice
-from codecall.gateway.upstream.messages import MAX_MESSAGE_BYTES
+from codecall.gateway.upstream.errors import (
+    NO_ENDPOINT_ADVICE,
+    UNREACHABLE_ADVICE,
+    Refusal,
+    is_message_refused,
+    status_advice,
+)
+from codecall.gateway.upstream.messages import MAX_MESSAGE_BYTES, is_lost
 from codecall.gateway.upstream.oauth import create_oauth
 from codecall.gateway.upstream.relay import CURRENT_CALL
 from codecall.gateway.upstream.remote.delivery import DeliveryMonitor
+from codecall.gateway.upstream.remote.posts import PostMonitor
 from codecall.gateway.upstream.responses import (
     BoundedBody,
     EventStream,
@@ -38,11 +45,8 @@ from codecall.gateway.upstream.session import RelayingSession
 _CONNECT_S: Final = 30.0
 """Seconds a connection, or the sending of a request, may take."""
 
-_SESSION_LOST: Final = {
-    (CONNECTION_CLOSED, "SSE stream ended without a response"): "closed the connection",
-    (CONNECTION_CLOSED, "SSE stream ended and reconnection attempts were exhausted"): "closed the connection",
-}
-"""Code and message of the errors that the SDK raises for a session that has ended, and what we call it."""
+_NO_SESSION: Final = (401, 404, 410)
+"""Statuses with which a server over SSE takes no message of anybody any more."""
 
 _REFUSED_MESSAGE: Final = (INTERNAL_ERROR, "Server returned an error response")
 """Code and message of the error that the SDK raises for a response with an HTTP status that MCP does not use."""
@@ -54,15 +58,6 @@ _MAX_OTHER_BYTES: Final = 1024 * 1024
 """Bytes of an answer in which there is no result: of a sign-in, a redirect, an error."""
 
 _NO_MCP: Final = f"answered its first request with error {METHOD_NOT_FOUND}"
-
-
-class Refusal(NamedTuple):
-    """Why a request was not answered."""
-
-    reason: str
-    """What happened, after the name of the server."""
-    advice: str
-    """What to do about it."""
 
 
 class HttpTransport(ClientTransport):
@@ -101,12 +96,11 @@ class HttpTransport(ClientTransport):
         self._session = session
         self._connected: RelayingSession | None = None
         self._status = 0
-        self._session_forgotten = False
+        self.session_forgotten = False
         self._refused_answer: str | None = None
         self._delivery_s = delivery_s
         self._undelivered: Refusal | None = None
         self.legacy_only = self._sse
-        self.tells_what_was_sent = self._sse
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"  # the URL may hold a secret
@@ -129,8 +123,10 @@ class HttpTransport(ClientTransport):
                     auth=self._auth_flow(),
                 )
             else:
+                timeout = httpx2.Timeout(_CONNECT_S, read=None)
+                monitor = PostMonitor(self._note_refused, self._note_failed)
                 client = await stack.enter_async_context(
-                    self._client(self._headers, httpx2.Timeout(_CONNECT_S, read=None), self._auth_flow())
+                    monitor.watch(self._client(self._headers, timeout, self._auth_flow()))
                 )
                 streams = streamable_http_client(self._url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES)
             read, write = await stack.enter_async_context(streams)
@@ -144,12 +140,10 @@ class HttpTransport(ClientTransport):
         return self._refused_answer or "closed the connection"
 
     def describe_loss(self, failure: MCPError) -> str | None:
-        """Say how the session has ended, if `failure` means that; None: it goes on."""
-        return (
-            "has forgotten the session"
-            if self._session_forgotten
-            else _SESSION_LOST.get((failure.error.code, failure.error.message))
-        )
+        """Say how the session, or the connection of one request, has ended, if `failure` means that."""
+        if self.session_forgotten:
+            return "has forgotten the session"
+        return "closed the connection" if is_lost(failure.error) else None
 
     def describe_refusal(self, failure: BaseException) -> Refusal | None:
         """Say what kept a request from being answered, if `failure` is of the transport; None: it is not."""
@@ -179,13 +173,26 @@ class HttpTransport(ClientTransport):
     def _refused(self, status: int) -> Refusal:
         if status < 400:
             return Refusal("answered with an HTTP error", UNREACHABLE_ADVICE)
-        return Refusal(f"answered HTTP {status}", status_advice(status, self._credentials()))
+        return Refusal(f"answered HTTP {status}", status_advice(status, self._credentials()), status)
 
     def _credentials(self) -> str:
         """Which credentials are configured, by their places."""
         auth = {None: [], "oauth": ['auth = "oauth"']}.get(self._auth, ["the token in `auth`"])
         headers = [f"headers.{name}" for name in self._headers]
         return ", ".join([*auth, *(["the name and password in `url`"] if self._basic is not None else []), *headers])
+
+    def _note_refused(self, status: int) -> None:
+        if (call := CURRENT_CALL.get()) is not None:
+            call.refusal = self._refused(status)
+
+    def _note_failed(self, failure: Exception) -> bool:
+        call = CURRENT_CALL.get()
+        if call is None:
+            return self._connected is not None and self._connected.router.has_others(None)
+        told = isinstance(failure, httpx2.TimeoutException | httpx2.ConnectError | HeadError)
+        if told and (refusal := self.describe_refusal(failure)) is not None:
+            call.undelivered = refusal.reason
+        return True
 
     def _note_refusal(self, reason: str) -> None:
         self._refused_answer = reason
@@ -209,14 +216,25 @@ class HttpTransport(ClientTransport):
         return response.is_success and accepted and request.method in (("GET",) if self._sse else ("GET", "POST"))
 
     def _monitored_client(self, *arguments: Any, **options: Any) -> httpx2.AsyncClient:
-        """A client whose stream of events ends when a message is not taken."""
+        """A client whose stream of events ends when a message is not taken, if that does not concern one call alone."""
 
         def note_sending() -> None:
             if (call := CURRENT_CALL.get()) is not None:
                 call.was_sent = True
 
-        def note_refused(status: int) -> None:
-            self._undelivered = self._refused(status)
+        def note_refused(status: int, request_id: RequestId | None) -> bool:
+            refusal, call, session = self._refused(status), CURRENT_CALL.get(), self._connected
+            if call is not None and request_id is not None and session is not None:
+                if is_message_refused(status):
+                    call.was_sent = False
+                    session.router.response_received(request_id)
+                    call.refuse(refusal)
+                    return True
+                if status not in _NO_SESSION and session.router.has_others(call):
+                    call.refuse(refusal)
+                    return True
+            self._undelivered = refusal
+            return False
 
         def note_failed(failure: BaseException) -> None:
             late = f"did not take a message within {self._delivery_s:g} s"
@@ -235,7 +253,7 @@ class HttpTransport(ClientTransport):
         async def record_response(response: httpx2.Response) -> None:
             self._status, self._refused_answer = response.status_code, None
             # That is how a server says that it does not know the session, whatever it writes into the answer.
-            self._session_forgotten |= response.status_code == 404 and "mcp-session-id" in response.request.headers
+            self.session_forgotten |= response.status_code == 404 and "mcp-session-id" in response.request.headers
 
             # Whatever encoding the server names: what is checked here is UTF-8, as it has to be.
             take_charset(response)

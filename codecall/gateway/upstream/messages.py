@@ -64,6 +64,10 @@ IN_THREAD_BYTES: Final = 256 * 1024
 VALUE_MARKS: Final = (b",", b":", b"[", b"{")
 """What stands before each value and name of JSON, but for the outermost."""
 
+_LOST: Final = "SSE stream ended without a response"
+_LOST_FOR_GOOD: Final = "SSE stream ended and reconnection attempts were exhausted"
+"""What the SDK writes where an answer does not come over HTTP."""
+
 _DEEPEST: Final = 255
 """Levels of nesting that may be read at all, or more."""
 _ONE_BRACKET: Final = bytes.maketrans(b"{}", b"[]")
@@ -222,6 +226,17 @@ def find_response_id(data: bytes) -> mcp_types.RequestId | None:
     if match is None or b'"method"' in before:
         return None
     return int(match[1]) if match[1] is not None else match[2].decode("utf-8", "replace")
+
+
+def lost_response(request_id: mcp_types.RequestId) -> JSONRPCError:
+    """The error response in place of one that does not come, as the SDK makes it."""
+    error = mcp_types.ErrorData(code=mcp_types.CONNECTION_CLOSED, message=_LOST)
+    return JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
+
+
+def is_lost(error: mcp_types.ErrorData) -> bool:
+    """Whether an error stands in place of an answer that does not come over HTTP."""
+    return error.code == mcp_types.CONNECTION_CLOSED and error.message in (_LOST, _LOST_FOR_GOOD)
 
 
 def find_request_id(data: bytes) -> mcp_types.RequestId | None:

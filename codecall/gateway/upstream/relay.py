@@ -29,7 +29,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.errors import InputRequiredError
 from codecall.gateway.upstream.addresses import check_url
-from codecall.gateway.upstream.errors import cannot_ask_error, is_modern
+from codecall.gateway.upstream.errors import Refusal, cannot_ask_error, is_modern
 from codecall.identity import client_key
 from codecall.redaction.questions import HiddenTextError, check_size, quoted, visible_form
 from codecall.sandbox.interfaces import ASK_CLIENT
@@ -73,6 +73,8 @@ class InFlightCall:
     Attributes:
         scope: the cancel scope that the call runs in; cancelled when its time is up.
         was_sent: whether something of it may have gone to the server.
+        undelivered: what kept a message of it from being delivered.
+        refusal: the HTTP status that the server has answered a message of it with, and what that means.
     """
 
     def __init__(
@@ -88,7 +90,9 @@ class InFlightCall:
     ) -> None:
         self.session = session
         self._is_program = is_program
-        self.was_sent = True
+        self.was_sent = False
+        self.undelivered: str | None = None
+        self.refusal: Refusal | None = None
         self._sampling = sampling
         self.context = context
         self.scope = anyio.CancelScope(deadline=asyncio.get_running_loop().time() + timeout_s)
@@ -234,6 +238,11 @@ class InFlightCall:
                 self._dropped_logs,
                 self._dropped_messages,
             )
+
+    def refuse(self, refusal: Refusal) -> None:
+        """End the call: the server has refused it, and sends no answer."""
+        self.refusal = refusal
+        self.scope.cancel()
 
     @property
     def owner(self) -> Hashable | None:
@@ -387,6 +396,10 @@ class MessageRouter:
         else:
             entry.unanswered |= unanswered
             entry.deadline = math.inf
+
+    def has_others(self, call: InFlightCall | None) -> bool:
+        """Whether calls are under way besides this one, which the end of the connection would end, too."""
+        return any(each is not call for each in self.calls)
 
     def notification_dropped(self, method: str) -> None:
         """Note that a notification of the server is not what MCP says; log it the first time, the second, the fourth

@@ -227,7 +227,7 @@ class EventStream(ResponseBody):
         if request_id is None or event.large_result is None or not self._keep(request_id, event.large_result):
             return event.text
         about_stream, _, _ = event.text.rpartition(_MESSAGE)
-        return about_stream + _message_event(JSONRPCResponse(jsonrpc="2.0", id=request_id, result={}))
+        return about_stream + message_event(JSONRPCResponse(jsonrpc="2.0", id=request_id, result={}))
 
     async def _wait(self, event: _Event) -> None:
         """Let as much time pass as the event may take.
@@ -364,7 +364,7 @@ def _checked_event(event: bytes, limit: int) -> _Event:
     except TooLargeError as too_large:
         return _Event(_error_event(event, f"it has more than {too_large}"), cost)
     if isinstance(message, JSONRPCError):  # the server's own, or in place of what could not be read
-        passed_on = _message_event(message)
+        passed_on = message_event(message)
     if not isinstance(message, JSONRPCError | JSONRPCResponse):
         return _Event(b"" if message is None else passed_on, cost, has_message=message is not None)
     large = message.result if isinstance(message, JSONRPCResponse) and len(event) > IN_THREAD_BYTES else None
@@ -393,8 +393,8 @@ def _error_event(event: bytes, reason: str) -> bytes:
     """The event in place of one that was not read. Where it has no id, the SDK knows which request the stream
     answers."""
     response_id = find_response_id(event)
-    return _message_event(unreadable_response(0 if response_id is None else response_id, reason))
+    return message_event(unreadable_response(0 if response_id is None else response_id, reason))
 
 
-def _message_event(message: JSONRPCError | JSONRPCResponse) -> bytes:
+def message_event(message: JSONRPCError | JSONRPCResponse) -> bytes:
     return _MESSAGE + message.model_dump_json(exclude_unset=True).encode() + b"\n\n"

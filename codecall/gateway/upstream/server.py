@@ -29,6 +29,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.gateway.config.options import AnyServer, StdioServer
 from codecall.gateway.config.variables import resolve_server
+from codecall.gateway.upstream.bounds.shares import CallerShares
 from codecall.gateway.upstream.connection import Era, ResolveOptions, UpstreamConnection
 from codecall.gateway.upstream.errors import (
     ConnectFailureError,
@@ -108,6 +109,7 @@ class Backend:
         """Name and version that it gave when it was last connected."""
         self._resolve: ResolveOptions = resolve
         self._logger = logging.getLogger(f"codecall.gateway.{name}")
+        self._shares = CallerShares(bounded=not isinstance(options, StdioServer))
         self._slots: dict[tuple[str, Era], _Slot] = {}
         self._connections: set[UpstreamConnection] = set()
         self._modern: bool | None = None
@@ -292,6 +294,7 @@ class Backend:
             logger=self._logger,
             on_change=lambda change: self._note_change(change, client=key[0]),
             on_close=on_close,
+            shares=self._shares,
         )
         connection.ready.add_done_callback(on_ready)
         self._connections.add(connection)

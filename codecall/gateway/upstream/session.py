@@ -42,6 +42,7 @@ from codecall.gateway.upstream.messages import (
     MAX_UNSOLICITED_BYTES,
     Throttle,
     count_values,
+    is_lost,
     is_within_value_limit,
     shorten_error,
     unreadable_response,
@@ -94,6 +95,7 @@ class RelayingSession(ClientSession):
             # Which logs a client wants stands in its own requests.
             "log_level": None,
         }
+        self.router = router
         writer = self._requests = _RequestWriter(write, router)
         reader = _BoundedReader(read, writer, router, on_close, lambda: self.protocol_version)
         super().__init__(cast("Any", reader), cast("Any", writer), **{**options, **callbacks})
@@ -254,7 +256,7 @@ class _BoundedReader:
         """The response that the session gets: without what it need not read; an error in place of one that asks too
         much."""
         response_id = None if message.id is None else coerce_request_id(message.id)
-        if response_id is not None:
+        if response_id is not None and not (isinstance(message, mcp_types.JSONRPCError) and is_lost(message.error)):
             self._router.response_received(response_id)
         method = None if response_id is None else self._writer.sent_requests.pop(response_id, None)
         if method is None:  # else an answer, which waits for nothing

@@ -30,6 +30,11 @@ _INFORMATIONAL: Final = re.compile(rb"HTTP/[\d.]+ +1(?!01)\d\d")  # 101 is final
 _STATUS_LINE: Final = b"HTTP/1."
 
 
+_LIMITS: Final = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+"""As many connections as there are calls: one that waits for a connection could wait for other callers' calls. How many
+calls there are is bounded for each caller, see `CallerShares`."""
+
+
 class HeadError(httpx2.RemoteProtocolError):
     """A server has sent more heads than anybody needs; the text goes after its name."""
 
@@ -63,6 +68,7 @@ def create_http_client(
 
     client = httpx2.AsyncClient(
         headers={**UNCOMPRESSED, **(headers or {})},
+        limits=_LIMITS,
         event_hooks={"request": [*on_request, watch_heads], "response": [*on_response]},
         **options,
     )

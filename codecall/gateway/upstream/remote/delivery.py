@@ -1,7 +1,8 @@
 """Messages to a server over SSE, each a POST of its own, after the one before: who does not take one takes no more.
 
 The SDK neither bounds how long a server may take to acknowledge a POST nor says that one has failed: the calls of all
-would wait for answers to what was never sent. So the connection ends there, as if the server had closed it.
+would wait for answers to what was never sent. So the connection ends there, as if the server had closed it. A request
+that the server refuses for what is in it ends its call alone.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ import logging
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
+from http import HTTPStatus
 from typing import Any, Final, cast
 
 import anyio
 import httpx2
+from mcp_types import RequestId
+
+from codecall.gateway.upstream.messages import find_request_id
 
 logger = logging.getLogger("codecall")
 
@@ -25,12 +30,14 @@ _ENDPOINT: Final = re.compile(rb"^event: ?endpoint$", re.MULTILINE)
 
 
 class DeliveryMonitor:
-    """Watches the messages that one client sends, and ends its stream of events with the first that is not taken.
+    """Watches the messages that one client sends, and ends its stream of events with the first that is not taken, if
+    that says something of those behind it.
 
     Args:
         timeout_s: seconds that the server may take to acknowledge a message, and send none itself.
         on_sending: called when a message is about to be sent, in the context of its sender.
-        on_refused: called with the status of the answer that refuses a message.
+        on_refused: called with the status of the answer that refuses a message, in the context of its sender, and the
+            id of the request that it is; whether that concerns the sender alone, and the stream of events goes on.
         on_failed: called with what kept a message from being sent; `TimeoutError`: the server does not take it.
     """
 
@@ -38,7 +45,7 @@ class DeliveryMonitor:
         self,
         timeout_s: float,
         on_sending: Callable[[], None],
-        on_refused: Callable[[int], None],
+        on_refused: Callable[[int, RequestId | None], bool],
         on_failed: Callable[[BaseException], None],
     ) -> None:
         self._timeout_s = timeout_s
@@ -65,10 +72,14 @@ class DeliveryMonitor:
             try:
                 response = await plain_send(request, **options)
             except Exception as failure:
-                self._end(self._on_failed, failure)
+                self._fail(failure)
                 raise
             if response.status_code >= 400:
-                self._end(self._on_refused, response.status_code)
+                if self._ended or not self._on_refused(response.status_code, find_request_id(request.content)):
+                    self._end()
+                    return response
+                response.status_code = HTTPStatus.ACCEPTED  # else the SDK would send no more
+                response.stream = _Acknowledgement(cast("httpx2.AsyncByteStream", response.stream))
             elif response.is_success:
                 response.stream = _Acknowledgement(cast("httpx2.AsyncByteStream", response.stream))
             else:  # followed, if it leads to where it may
@@ -91,19 +102,23 @@ class DeliveryMonitor:
     def _start_timer(self) -> None:
         self._stop_timer()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(self._timeout_s, self._end, self._on_failed, TimeoutError())
+        self._timer = loop.call_later(self._timeout_s, self._fail, TimeoutError())
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _end(self, tell: Callable[[Any], None], why: object) -> None:
+    def _fail(self, why: BaseException) -> None:
+        if not self._ended:
+            self._on_failed(why)
+        self._end()
+
+    def _end(self) -> None:
         self._stop_timer()
         if self._ended:
             return
         self._ended = True
-        tell(why)
         if self._reading is not None:
             self._reading.cancel()
 

@@ -88,6 +88,78 @@ async def test_a_message_that_is_not_acknowledged_ends_its_connection_and_no_oth
     assert (len(server.streams), server.asked.count("behind")) == (2, 0)
 
 
+class Refusing:
+    """Answers `wait` when it may, and refuses whatever else."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+        self.waits: dict[str, Any] | None = None
+
+    async def __call__(self, server: SseServer, message: dict[str, Any]) -> Response | None:
+        if message["params"]["name"] != "wait":
+            return Response(status_code=self.status)
+        self.waits = message
+        return Response(status_code=202)
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [
+        (400, "The server does not take what this call sends: send something else."),
+        (413, "The server takes no message of this size: send less."),
+        (429, "Call again later."),
+    ],
+)
+async def test_a_call_that_is_refused_for_what_it_sends_ends_alone(status: int, hint: str) -> None:
+    refusing = Refusing(status)
+    server = SseServer(refusing)
+    async with connected(server) as backend:
+        waiting = asyncio.create_task(call(backend, "wait"))
+        await wait_until(lambda: refusing.waits)
+        for _ in range(2):
+            with pytest.raises(ServerUnavailableError) as refused:
+                await call(backend, "refused")
+            assert str(refused.value) == f"Server 'far' answered HTTP {status}: the call was refused, and not done"
+            assert refused.value.hint == hint
+        assert await call(backend, "echo") == "hello"
+        assert refusing.waits is not None
+        server.answer(refusing.waits)
+        assert await waiting == "hello"
+        (connection,) = [slot.connection for slot in backend._slots.values() if slot.connection]
+        assert not connection.router._lingering  # the server has none of what it refused
+    assert len(server.streams) == 1
+
+
+@pytest.mark.parametrize("status", [403, 500])
+async def test_a_status_that_may_concern_all_ends_no_other_call(status: int) -> None:
+    refusing = Refusing(status)
+    server = SseServer(refusing)
+    async with connected(server) as backend:
+        waiting = asyncio.create_task(call(backend, "wait"))
+        await wait_until(lambda: refusing.waits)
+        with pytest.raises(ServerUnavailableError, match=f"answered HTTP {status} while the call was under way"):
+            await call(backend, "refused")
+        assert refusing.waits is not None
+        server.answer(refusing.waits)
+        assert await waiting == "hello"
+    assert len(server.streams) == 1
+
+
+@pytest.mark.parametrize("status", [401, 404, 410])
+async def test_a_server_that_knows_the_session_no_longer_is_connected_anew(status: int) -> None:
+    refusing = Refusing(status)
+    server = SseServer(refusing)
+    async with connected(server) as backend:
+        waiting = asyncio.create_task(call(backend, "wait"))
+        await wait_until(lambda: refusing.waits)
+        with pytest.raises(ServerUnavailableError, match=f"answered HTTP {status} while the call was under way"):
+            await call(backend, "refused")
+        with pytest.raises(ServerUnavailableError, match=f"answered HTTP {status} while the call was under way"):
+            await waiting
+        assert await call(backend, "echo") == "hello"
+    assert len(server.streams) == 2
+
+
 async def test_a_message_that_is_refused_ends_the_connection_at_once() -> None:
     async def refuse(_server: SseServer, _message: dict[str, Any]) -> Response | None:
         return Response(status_code=500)
