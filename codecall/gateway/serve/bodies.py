@@ -8,20 +8,22 @@ answer to it is replaced. Large ones of one caller are let through one after the
 been paid for. Until the application has one, its bytes count for the caller, and it has only so long to arrive.
 
 An answer is sent piece by piece, each when the client has taken those before it: what waits here counts for the caller,
-where a server that is given all of it at once would hold it without a bound.
+where a server that is given all of it at once would hold it without a bound. `unsent` does so with streams of events.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from http import HTTPStatus
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import mcp_types
 from fastmcp.server.dependencies import get_access_token
 
+from codecall.gateway.serve.unsent import SENT_PIECE, ByteQuota, EventQueue, Message, Send, body_in_pieces
 from codecall.identity import client_key, peer_network
 
 MAX_CONTAINERS: Final = 100_000
@@ -76,14 +78,11 @@ _MAX_BYTES: Final = 4 * 1024 * 1024
 """As the SDK has it; it refuses what is larger without parsing it."""
 
 _PIECE: Final = 64 * 1024
-_SENT_PIECE: Final = 256 * 1024
 
 _ONE_DIGIT: Final = bytes.maketrans(b"123456789", b"000000000")
 """Makes all digits the same."""
 
-Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
 class BoundedBodies:
@@ -92,15 +91,21 @@ class BoundedBodies:
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self._app = app
         self._payments: dict[str, _Payments] = {}
-        self.unread = _ByteQuota(MAX_HELD, MAX_HELD_BY_ALL)
-        self.unsent = _ByteQuota(MAX_UNSENT, MAX_UNSENT_BY_ALL)
+        self.unread = ByteQuota(MAX_HELD, MAX_HELD_BY_ALL)
+        self.unsent = ByteQuota(MAX_UNSENT, MAX_UNSENT_BY_ALL)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         request = _BoundedRequest(self, scope, receive, send)
-        await self._app(scope, request.receive, request.send)
+        try:
+            await self._app(scope, request.receive, request.send)
+        except BaseException:
+            request.abort()
+            raise
+        with contextlib.suppress(asyncio.CancelledError):  # the process ends; uvicorn would log where it waited
+            await request.join()
 
     def payments_of(self, caller: str) -> _Payments:
         """What a caller has had parsed; what others had is forgotten where there are too many."""
@@ -110,40 +115,6 @@ class BoundedBodies:
             if not self._payments[other].waiting:
                 del self._payments[other]
         return payments
-
-
-class _ByteQuota:
-    """How many bytes each caller may have waiting, and all together.
-
-    Args:
-        most: of one caller.
-        most_by_all: of all together.
-    """
-
-    def __init__(self, most: int, most_by_all: int) -> None:
-        self._most = most
-        self._most_by_all = most_by_all
-        self.by_caller: dict[str, int] = {}
-        """Of those that have some."""
-        self.by_all = 0
-
-    def hold(self, caller: str, size: int, *, first: bool = False) -> bool:
-        """Count so many bytes more, unless they are too many; with `first` none are for whoever has none yet."""
-        held = self.by_caller.get(caller, 0)
-        too_many = held + size > self._most or self.by_all + size > self._most_by_all
-        if too_many and (held or not first):
-            return False
-        if size:
-            self.by_caller[caller] = held + size
-            self.by_all += size
-        return True
-
-    def release(self, caller: str, size: int) -> None:
-        """Count so many bytes less."""
-        self.by_caller[caller] -= size
-        self.by_all -= size
-        if not self.by_caller[caller]:
-            del self.by_caller[caller]
 
 
 class _Payments:
@@ -179,6 +150,8 @@ class _BoundedRequest:
         self._refusal: tuple[int, str] | None = None
         self._start: Message | None = None
         """The beginning of an answer that is sent with its body."""
+        self._events: EventQueue | None = None
+        """Of an answer that is a stream of events."""
         self._ended = False
         """No more of the answer is sent."""
 
@@ -223,15 +196,30 @@ class _BoundedRequest:
         if self._refusal is not None:
             self._ended = True
             await self._send_refusal(*self._refusal)
-        elif message["type"] == "http.response.start" and not _is_stream(message):
+        elif self._events is not None:
+            self._events.put(message, _caller(self._scope))
+        elif message["type"] == "http.response.start" and _is_stream(message):
+            self._events = EventQueue(self._send, self._bodies.unsent)
+            self._events.put(message, _caller(self._scope))
+        elif message["type"] == "http.response.start":
             self._start = message
         else:
             await self._send_body(message)
 
+    async def join(self) -> None:
+        """Wait until the client has taken all."""
+        if self._events is not None:
+            await self._events.join()
+
+    def abort(self) -> None:
+        """Send no more."""
+        if self._events is not None:
+            self._events.abort()
+
     async def _send_body(self, message: Message) -> None:
         """Pass on a part of the answer, as fast as the client takes it."""
         body: bytes = message.get("body", b"")
-        if len(body) <= _SENT_PIECE:
+        if len(body) <= SENT_PIECE:
             await self._send_part(message)
             return
         caller, unsent = _caller(self._scope), self._bodies.unsent
@@ -244,9 +232,8 @@ class _BoundedRequest:
                 await self._send({"type": "http.response.body", "body": b""})
             return
         try:
-            for at in range(0, len(body), _SENT_PIECE):
-                more = message.get("more_body", False) or at + _SENT_PIECE < len(body)
-                await self._send_part({**message, "body": body[at : at + _SENT_PIECE], "more_body": more})
+            for part in body_in_pieces(message):
+                await self._send_part(part)
         finally:
             unsent.release(caller, len(body))
 

@@ -16,7 +16,7 @@ from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codecall.gateway.serve import bodies
+from codecall.gateway.serve import bodies, unsent
 from codecall.gateway.serve.bodies import BoundedBodies
 from tests.gateway.backends import serve_over_http, wait_until
 from tests.loop_time import LoopTime
@@ -341,7 +341,7 @@ async def test_answers_that_a_caller_does_not_take_have_a_bound(monkeypatch: pyt
 
 
 def test_whoever_has_none_may_have_one_large_answer() -> None:
-    held = bodies._ByteQuota(10, 15)
+    held = unsent.ByteQuota(10, 15)
     assert held.hold("a", 20, first=True)
     assert held.hold("b", 3, first=True)
     assert not held.hold("b", 3, first=True)
