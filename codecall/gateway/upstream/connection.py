@@ -52,7 +52,6 @@ ResolveOptions: TypeAlias = Callable[..., AnyServer]
 
 Transport: TypeAlias = "ProcessTransport | HttpTransport | OpenApiTransport"
 
-
 Era = Literal["auto", "legacy"]
 """How a connection negotiates: the newest version that both sides have, or the handshake of older ones."""
 
@@ -175,6 +174,7 @@ class UpstreamConnection:
         call = InFlightCall(
             self.session, context, timeout_s, self._logger, self._server, sampling=sampling, is_program=is_program
         )
+        over_http = isinstance(self._transport, HttpTransport)
         self.active_calls += 1
         if for_client:
             self.router.calls[call] = None
@@ -183,7 +183,7 @@ class UpstreamConnection:
         try:
             with call.scope:
                 async with self._shares.take(client_key(context) if context else None):
-                    call.was_sent = not isinstance(self._transport, HttpTransport)  # which tells when it is
+                    call.was_sent = not over_http  # there the transport tells when it is
                     yield call
                 self.has_answered = True
                 await call.drain()
@@ -195,9 +195,7 @@ class UpstreamConnection:
         finally:
             CURRENT_CALL.set(outer)
             # Over HTTP a call of 2026-07-28 ends with its response, on which everything comes that belongs to it.
-            self.router.end_call(
-                call, may_linger=not (isinstance(self._transport, HttpTransport) and is_modern(call.session))
-            )
+            self.router.end_call(call, may_linger=not (over_http and is_modern(call.session)))
             call.close()
             self.active_calls -= 1
             self._last_used = asyncio.get_running_loop().time()
@@ -227,8 +225,7 @@ class UpstreamConnection:
         if not self.is_open and failure.error.code == mcp_types.CONNECTION_CLOSED:
             return await self._ended_error(call)
         if isinstance(self._transport, HttpTransport):
-            if (loss := self._transport.describe_loss(failure)) is not None:
-                reason = call.undelivered or loss
+            if (reason := self._transport.describe_loss(failure, call)) is not None:
                 if self._transport.session_forgotten or not self.router.has_others(call):
                     self._handle_end(reason)
                 return connection_ended_error(self._server, reason, sent=call.was_sent)

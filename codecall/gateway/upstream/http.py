@@ -30,7 +30,7 @@ from codecall.gateway.upstream.errors import (
 )
 from codecall.gateway.upstream.messages import MAX_MESSAGE_BYTES, is_lost
 from codecall.gateway.upstream.oauth import create_oauth
-from codecall.gateway.upstream.relay import CURRENT_CALL
+from codecall.gateway.upstream.relay import CURRENT_CALL, InFlightCall
 from codecall.gateway.upstream.remote.delivery import DeliveryMonitor
 from codecall.gateway.upstream.remote.posts import PostMonitor
 from codecall.gateway.upstream.responses import (
@@ -139,11 +139,11 @@ class HttpTransport(ClientTransport):
             return self._undelivered.reason
         return self._refused_answer or "closed the connection"
 
-    def describe_loss(self, failure: MCPError) -> str | None:
-        """Say how the session, or the connection of one request, has ended, if `failure` means that."""
+    def describe_loss(self, failure: MCPError, call: InFlightCall) -> str | None:
+        """Say how the session, or the connection of the call alone, has ended, if `failure` means that."""
         if self.session_forgotten:
             return "has forgotten the session"
-        return "closed the connection" if is_lost(failure.error) else None
+        return (call.undelivered or "closed the connection") if is_lost(failure.error) else None
 
     def describe_refusal(self, failure: BaseException) -> Refusal | None:
         """Say what kept a request from being answered, if `failure` is of the transport; None: it is not."""
