@@ -390,11 +390,11 @@ def _fields(lines: Sequence[bytes]) -> tuple[bytes, bytes]:
 
 
 def _error_event(event: bytes, reason: str) -> bytes:
-    """The event in place of one that was not read. Where it has no id, the SDK knows which request the stream
-    answers."""
+    """The event in place of one that was not read. Where that has no id, the SDK knows which request is answered."""
     response_id = find_response_id(event)
     return message_event(unreadable_response(0 if response_id is None else response_id, reason))
 
 
 def message_event(message: JSONRPCError | JSONRPCResponse) -> bytes:
+    """A message as an event of a stream."""
     return _MESSAGE + message.model_dump_json(exclude_unset=True).encode() + b"\n\n"
