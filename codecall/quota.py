@@ -19,10 +19,6 @@ FREE_FACTOR: Final = 4
 """What stays free of a total must be so many times what the owner has who reserves some more of it."""
 
 
-MAX_BYTES_PER_CHAR: Final = 4
-"""Bytes of memory that a character of a text takes at most."""
-
-
 def text_bytes(text: str) -> int:
     """Bytes of memory that a text takes: one, two or four a character, as its widest needs."""
     return sys.getsizeof(text)

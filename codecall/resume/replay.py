@@ -27,7 +27,7 @@ from codecall.globs import display_name
 from codecall.jsonio.decode import canonical_digest_async
 from codecall.key_value import StoreError
 from codecall.options import ResumeOptions
-from codecall.quota import MAX_BYTES_PER_CHAR, QuotaExceededError, Reservation
+from codecall.quota import QuotaExceededError, Reservation
 from codecall.resume.limits import RecordLimits
 from codecall.resume.matching import PreviousCalls
 from codecall.resume.processes import has_ended, process_identity
@@ -149,7 +149,7 @@ class RunMemory:
                 # A run that is started again continues as it was: without its record its calls would be made twice.
                 room = await self._limits.wait_for_room(
                     self._header.owner,
-                    header.size or MAX_BYTES_PER_CHAR * self._options.max_run_chars,
+                    header.size,  # 0 of a run whose server was killed: what is being read comes on top
                     max_owned=None if already_ended else self._options.max_caller_chars,
                 )
                 timeout.reschedule(asyncio.get_running_loop().time() + LOAD_TIMEOUT_S)

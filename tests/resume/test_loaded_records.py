@@ -142,6 +142,23 @@ async def test_a_run_that_finds_no_room_is_refused_and_can_be_resumed_later(
     assert (len(ended["resumed"]["calls"]), server.written) == (3, 3)
 
 
+async def test_a_run_whose_server_was_killed_needs_no_more_room_than_others(server: Server):
+    """Nobody knows the size of its record: its server wrote the header at the start."""
+    failed, killed = await server.run("ann", FAILS), (await server.run("ann", FAILS))["runId"]
+    header = await server.store.get(killed, collection="codecall_runs")
+    assert header is not None
+    process = f"{header['process'].rsplit(' ', 2)[0]} 999999 1"
+    started = {**header, "state": "running", "size": 0, "last": 0, "kept": 0, "process": process}
+    await server.store.put(killed, started, collection="codecall_runs", ttl=600)
+    resumed = asyncio.ensure_future(server.run("ann", HANGS, resumeFrom=failed["runId"]))
+    await server.hanging.wait()
+    ended = await server.run("ann", ENDS, resumeFrom=killed)
+    assert (ended["result"], len(ended["resumed"]["calls"])) == (1, 3)
+    server.released.set()
+    assert (await resumed)["result"] == 1
+    assert RecordLimits.of_running_loop().loaded.total == 0
+
+
 async def test_a_record_that_cannot_be_read_takes_no_room(server: Server):
     failed = await server.run("ann", FAILS)
     await server.store.delete(f"{failed['runId']}.0.2", collection="codecall_runs")

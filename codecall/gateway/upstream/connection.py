@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import mcp_types
@@ -230,7 +231,9 @@ class UpstreamConnection:
                     self._handle_end(reason)
                 return connection_ended_error(self._server, reason, sent=call.was_sent)
             if (refusal := self._transport.describe_refusal(failure)) is not None:
-                return request_refused_error(self._server, call.refusal or refusal)
+                refusal = call.refusal or refusal
+                sent = call.was_sent and refusal.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+                return request_refused_error(self._server, refusal, sent=sent)
         if call in self.router.calls and (reason := unreadable_reason(failure.error)) is not None:
             self.has_answered = True
             return unreadable_answer_error(self._server, reason)

@@ -34,6 +34,8 @@ _MAY_HAVE = "The call may have taken effect: check before you repeat it."
 _AGAIN = "Call again"
 _SESSION_STATUSES: Final = frozenset({401, 403, 404, 407, 410})
 _NOT_NOW: Final = frozenset({408, 425, 429})
+_NOT_TAKEN: Final = frozenset({501, 503})
+"""Statuses from 500 on of a server that has not begun with a request; with others it may have done it."""
 _STDERR_HINT = "`codecall doctor` tells what it wrote last."
 OTHER_OUTPUT: Final = "; it wrote what is no MCP to its standard output"
 """Ends the reason why a program could not be used that prints there, as servers must not."""
@@ -143,7 +145,7 @@ def request_refused_error(server: str, refusal: Refusal, *, sent: bool = False) 
         sent: whether it may have been taken all the same.
     """
     reason, advice, status = refusal
-    if sent:
+    if sent and status not in _NOT_TAKEN:
         return connection_ended_error(server, reason)
     if is_message_refused(status):
         hint = "The server does not take what this call sends: send something else."

@@ -71,7 +71,7 @@ class HttpTransport(ClientTransport):
         session: makes a session of two streams.
         auth_hosts: hosts of the sign-in that need not be public.
         keep_cookies: whether what the server sets is sent with later requests: not where callers share the transport.
-        delivery_s: seconds that a server over SSE may take to acknowledge a message.
+        delivery_s: seconds that a server may take to acknowledge a message: any over SSE, one that is no request else.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class HttpTransport(ClientTransport):
                 )
             else:
                 timeout = httpx2.Timeout(_CONNECT_S, read=None)
-                monitor = PostMonitor(self._note_refused, self._note_failed)
+                monitor = PostMonitor(self._delivery_s, self._note_refused, self._note_failed)
                 client = await stack.enter_async_context(
                     monitor.watch(self._client(self._headers, timeout, self._auth_flow()))
                 )
@@ -224,7 +224,10 @@ class HttpTransport(ClientTransport):
 
         def note_refused(status: int, request_id: RequestId | None) -> bool:
             refusal, call, session = self._refused(status), CURRENT_CALL.get(), self._connected
-            if call is not None and request_id is not None and session is not None:
+            if session is not None and request_id is None and is_message_refused(status):
+                if session.router.has_others(None):  # what it is about ends with the time of its call
+                    return True
+            elif call is not None and request_id is not None and session is not None:
                 if is_message_refused(status):
                     call.was_sent = False
                     session.router.response_received(request_id)
@@ -252,8 +255,11 @@ class HttpTransport(ClientTransport):
     ) -> httpx2.AsyncClient:
         async def record_response(response: httpx2.Response) -> None:
             self._status, self._refused_answer = response.status_code, None
-            # That is how a server says that it does not know the session, whatever it writes into the answer.
-            self.session_forgotten |= response.status_code == 404 and "mcp-session-id" in response.request.headers
+            # That is how a server says that it does not know the session, whatever it writes into the answer. To a GET
+            # it may also say that it has no stream.
+            request = response.request
+            forgotten = response.status_code == 404 and request.method == "POST" and "mcp-session-id" in request.headers
+            self.session_forgotten |= forgotten
 
             # Whatever encoding the server names: what is checked here is UTF-8, as it has to be.
             take_charset(response)

@@ -74,10 +74,13 @@ class DeliveryMonitor:
             except Exception as failure:
                 self._fail(failure)
                 raise
-            if response.status_code >= 400:
-                if self._ended or not self._on_refused(response.status_code, find_request_id(request.content)):
+            if (status := response.status_code) >= 400:
+                request_id = find_request_id(request.content)
+                if self._ended or not self._on_refused(status, request_id):
                     self._end()
                     return response
+                if request_id is None:
+                    logger.warning("A server refused an answer or a notification with HTTP %d; it is lost", status)
                 response.status_code = HTTPStatus.ACCEPTED  # else the SDK would send no more
                 response.stream = _Acknowledgement(cast("httpx2.AsyncByteStream", response.stream))
             elif response.is_success:

@@ -24,6 +24,9 @@ from codecall.gateway.upstream.responses import media_type, message_event
 MAX_GIVEN_UP: Final = 100
 """Requests that were given up, and whose answers are waited for all the same."""
 
+_CANCELLATION_S: Final = 1.0
+"""Seconds at most that other messages wait until a server acknowledges that a request was given up."""
+
 _NOT_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 """Failures before anything of a request has been sent."""
 
@@ -60,12 +63,16 @@ class PostMonitor:
     """Watches the messages that one client sends.
 
     Args:
+        timeout_s: seconds that the server may take to acknowledge a message that is no request.
         on_refused: called with the status, from 400 on, that a request was answered with.
         on_failed: called with what kept a message from being sent, or from being answered, in the context of its
             sender; whether that is the end of this message alone, and not of the session.
     """
 
-    def __init__(self, on_refused: Callable[[int], None], on_failed: Callable[[Exception], bool]) -> None:
+    def __init__(
+        self, timeout_s: float, on_refused: Callable[[int], None], on_failed: Callable[[Exception], bool]
+    ) -> None:
+        self._timeout_s = timeout_s
         self._on_refused = on_refused
         self._on_failed = on_failed
         self._plain_send: Callable[..., Awaitable[httpx2.Response]]
@@ -84,14 +91,14 @@ class PostMonitor:
                 return await plain_send(request, **options)
             if (request_id := find_request_id(request.content)) is not None:
                 return await self._send_request(request_id, request, options)
+            timeout_s = _CANCELLATION_S if self._note_cancelled(request.content) else self._timeout_s
             try:
-                response = await plain_send(request, **options)
+                with anyio.fail_after(timeout_s):  # the SDK sends no other message meanwhile
+                    return await plain_send(request, **options)
             except Exception as failure:
                 if not self._on_failed(failure):
                     raise
                 return httpx2.Response(503, request=request)
-            self._note_cancelled(request.content)
-            return response
 
         cast("Any", client).send = send
         return client
@@ -131,17 +138,17 @@ class PostMonitor:
         response.stream = _ClosableAnswer(response, post, self._end, self._on_failed)
         return response
 
-    def _note_cancelled(self, message: bytes) -> None:
-        """Take note of a request that was given up."""
+    def _note_cancelled(self, message: bytes) -> bool:
+        """Take note of a request that was given up; whether the message says so of one."""
         sent = json.loads(message)
         if sent.get("method") != "notifications/cancelled":
-            return
+            return False
         request_id = sent["params"].get("requestId")
-        if (post := self._posts.get(request_id)) is None:
-            return
-        self._given_up[request_id] = post
-        if len(self._given_up) > MAX_GIVEN_UP:
-            self._given_up.pop(next(iter(self._given_up))).close()
+        if (post := self._posts.get(request_id)) is not None:
+            self._given_up[request_id] = post
+            if len(self._given_up) > MAX_GIVEN_UP:
+                self._given_up.pop(next(iter(self._given_up))).close()
+        return True
 
     def _end(self, post: _Post) -> None:
         self._posts.pop(post.request_id, None)

@@ -130,6 +130,34 @@ async def test_a_call_that_is_refused_for_what_it_sends_ends_alone(status: int, 
     assert len(server.streams) == 1
 
 
+async def test_a_refused_message_that_is_no_request_ends_no_call(caplog: pytest.LogCaptureFixture) -> None:
+    refusing = Refusing(400)
+
+    class RefusingNotifications(SseServer):
+        async def handle(self, request: Request) -> Response:
+            is_message = request.method == "POST" and "params" in (message := await request.json())
+            if is_message and message["method"] == "notifications/cancelled":
+                return Response(status_code=413)
+            return await super().handle(request)
+
+    async def wait(server: SseServer, message: dict[str, Any]) -> Response | None:
+        if message["params"]["name"] == "hang":
+            return Response(status_code=202)
+        return await refusing(server, message)
+
+    server = RefusingNotifications(wait)
+    async with connected(server) as backend:
+        waiting, hanging = asyncio.create_task(call(backend, "wait")), asyncio.create_task(call(backend, "hang"))
+        await wait_until(lambda: refusing.waits and "hang" in server.asked)
+        hanging.cancel()
+        await wait_until(lambda: "refused an answer or a notification with HTTP 413" in caplog.text)
+        assert await call(backend, "echo") == "hello"
+        assert refusing.waits is not None
+        server.answer(refusing.waits)
+        assert await waiting == "hello"
+    assert len(server.streams) == 1
+
+
 @pytest.mark.parametrize("status", [403, 500])
 async def test_a_status_that_may_concern_all_ends_no_other_call(status: int) -> None:
     refusing = Refusing(status)

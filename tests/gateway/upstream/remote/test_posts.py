@@ -12,6 +12,7 @@ import pytest
 from fastmcp import Client, Context, FastMCP
 from fastmcp.client.auth import BearerAuth
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
+from mcp import MCPError
 
 from codecall.errors import ServerUnavailableError
 from codecall.gateway.config.options import HttpServer
@@ -143,6 +144,76 @@ async def test_a_connection_that_is_dropped_ends_its_own_call(begun: bytes) -> N
         assert await call(backend, "quick") == "hello"
         may_answer.set()
         assert await waiting == "hello"
+
+
+async def test_a_server_that_acknowledges_no_cancellation_takes_other_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posts, "_CANCELLATION_S", 0.01)
+    asked_for: list[str] = []
+
+    async def answer(asked: Any, write: Write) -> None:
+        tool = asked and asked.get("params", {}).get("name")
+        asked_for.append(tool or (asked or {}).get("method", ""))
+        if asked_for[-1] in ("hang", "notifications/cancelled"):
+            await asyncio.Event().wait()
+        await write(answer_to(asked))
+
+    async with RawServer(answer).serve() as server, Backend("far", HttpServer(url=server.url)) as backend:
+        backend._modern = False
+        hanging = asyncio.create_task(call(backend, "hang"))
+        await wait_until(lambda: "hang" in asked_for)
+        hanging.cancel()
+        await wait_until(lambda: "notifications/cancelled" in asked_for)
+        assert await call(backend, "quick") == "hello"
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (500, "Server 'far' answered HTTP 500 while the call was under way"),
+        (504, "Server 'far' answered HTTP 504 while the call was under way"),
+        (503, "Server 'far' answered HTTP 503 instead of taking the call"),
+    ],
+)
+async def test_of_a_call_that_may_have_been_done_nobody_says_that_it_was_not_taken(status: int, message: str) -> None:
+    async def answer(asked: Any, write: Write) -> None:
+        if asked and asked.get("params", {}).get("name") == "fails":
+            await write(b"HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n" % status)
+            return
+        await write(answer_to(asked))
+
+    async with RawServer(answer).serve() as server, Backend("far", HttpServer(url=server.url)) as backend:
+        backend._modern = False
+        with pytest.raises(ServerUnavailableError) as failed:
+            await call(backend, "fails")
+        assert str(failed.value) == message
+        assert ("may have taken effect" in (failed.value.hint or "")) is (status != 503)
+
+
+async def test_a_server_without_a_stream_of_its_own_has_not_forgotten_the_session() -> None:
+    asked_for: list[object] = []
+
+    async def answer(asked: Any, write: Write) -> None:
+        asked_for.append(asked)
+        if asked is None:
+            await write(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")
+        elif asked["method"] == "initialize":
+            head, _, body = answer_to(asked).partition(b"\r\n\r\n")
+            await write(head + b"\r\nMcp-Session-Id: 1\r\n\r\n" + body)
+        elif asked.get("params", {}).get("name") == "bad":
+            error = {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32602, "message": "x is wrong"}}
+            body = json.dumps(error).encode()
+            head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            await write(head % len(body) + body)
+        else:
+            await write(answer_to(asked))
+
+    async with RawServer(answer).serve() as server, Backend("far", HttpServer(url=server.url)) as backend:
+        backend._modern = False
+        assert await call(backend, "quick") == "hello"
+        await wait_until(lambda: None in asked_for)
+        with pytest.raises(MCPError, match="x is wrong"):
+            await call(backend, "bad")
+        assert await call(backend, "quick") == "hello"
 
 
 async def test_a_call_for_which_there_is_no_connection_was_not_sent_and_ends_no_other() -> None:
