@@ -108,6 +108,7 @@ class EventQueue:
         self._waiting.append(_Waiting(message, len(body), caller if counts else None))
         if self._sending is None or self._sending.done():
             self._sending = asyncio.create_task(self._send_waiting())
+            self._sending.add_done_callback(self._drop_waiting)
 
     async def join(self) -> None:
         """Wait until all has been sent. Nothing more is, if this is cancelled."""
@@ -126,17 +127,18 @@ class EventQueue:
             logger.warning("%d notifications were left out: a client reads too slowly", self._left_out)
 
     async def _send_waiting(self) -> None:
-        try:
+        while self._waiting:
+            message = self._waiting[0].message
+            for part in body_in_pieces(message) if message["type"] == "http.response.body" else (message,):
+                await self._send(part)
+            self._remove_first()
+
+    def _drop_waiting(self, sending: asyncio.Task[None]) -> None:
+        """Count nothing of what is not sent any more. Not in the task itself, which may end before its first turn."""
+        if sending.cancelled() or sending.exception() is not None:
+            self._ended = True
             while self._waiting:
-                message = self._waiting[0].message
-                for part in body_in_pieces(message) if message["type"] == "http.response.body" else (message,):
-                    await self._send(part)
                 self._remove_first()
-        finally:
-            if self._waiting:
-                self._ended = True
-                while self._waiting:
-                    self._remove_first()
 
     def _remove_first(self) -> None:
         _, size, caller = self._waiting.popleft()

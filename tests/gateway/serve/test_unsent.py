@@ -157,18 +157,19 @@ async def test_a_stream_ends_in_the_place_of_what_may_not_wait(monkeypatch: pyte
     assert [message.get("more_body", False) for message in client.taken] == [True, True, True, False]
 
 
-@pytest.mark.parametrize("joined", [True, False])
-async def test_what_is_not_sent_any_more_does_not_count(joined: bool) -> None:
+@pytest.mark.parametrize("end", ["joined", "aborted", "before its first turn"])
+async def test_what_is_not_sent_any_more_does_not_count(end: str) -> None:
     client, quota = Client(), ByteQuota(LARGE, LARGE)
     queue = EventQueue(client.send, quota)
     queue.put(event(b"a" * LARGE), "alice")
     assert quota.by_all == LARGE
-    if joined:
+    if end == "joined":
         task = asyncio.create_task(queue.join())
         await asyncio.sleep(0)
         task.cancel()
     else:
-        await asyncio.sleep(0)
+        if end == "aborted":
+            await asyncio.sleep(0)
         queue.abort()
     await wait_until(lambda: quota.by_caller == {})
     queue.put(event(b"a"), "alice")
