@@ -51,7 +51,7 @@ class GuardedOAuth(OAuth):
         context = self.context = BoundContext(**vars(self.context))
         self._tokens = self.token_storage_adapter = context.storage = BoundTokenStorage(store, self.mcp_url, context)
         self._source_sought = False
-        self._no_sign_in_before = 0.0
+        self._no_sign_in_before: dict[int, float] = {}  # by status: more scopes may help against 403 alone
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """The requests of the sign-in, each of which is looked at."""
@@ -76,10 +76,11 @@ class GuardedOAuth(OAuth):
                 await self._check(outgoing)
                 response = yield outgoing
                 if outgoing is request and _asks_to_sign_in(response):
-                    if asyncio.get_running_loop().time() < self._no_sign_in_before:
+                    now, status = asyncio.get_running_loop().time(), response.status_code
+                    if now < self._no_sign_in_before.get(status, 0.0):
                         return  # nor would it take what another sign-in brings
                     if sent:
-                        self._no_sign_in_before = asyncio.get_running_loop().time() + _SIGN_IN_PAUSE_S
+                        self._no_sign_in_before[status] = now + _SIGN_IN_PAUSE_S
                 sent = sent or outgoing is request
 
     def _client(self) -> httpx2.AsyncClient:

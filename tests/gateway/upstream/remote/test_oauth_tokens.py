@@ -228,9 +228,11 @@ class StepUp(Resource):
         super().__init__(authority)
         self.scopes = scopes
         self.refused = 0
+        self.wants_scopes = True
 
     async def answer(self, request: Request) -> Response:
-        if (await request.json())["method"] != "tools/call" or not request.headers.get("authorization"):
+        is_call = (await request.json())["method"] == "tools/call" and request.headers.get("authorization")
+        if not (self.wants_scopes and is_call):
             return await super().answer(request)
         scope = self.scopes[self.refused % len(self.scopes)]
         self.refused += 1
@@ -250,6 +252,17 @@ async def test_who_has_consented_to_more_scopes_in_vain_is_not_asked_again(
             with pytest.raises(ServerUnavailableError, match="answered HTTP 403"):
                 await call(backend, "x")
     assert len(opened) == 2  # for the first request, and for the scope
+
+
+async def test_who_has_consented_in_vain_may_sign_in_once_the_token_is_refused(opened: list[str]) -> None:
+    resource = StepUp(Authority(), "more")
+    async with served(resource) as url, Backend("far", HttpServer(url=url, auth="oauth")) as backend:
+        with pytest.raises(ServerUnavailableError, match="answered HTTP 403"):
+            await call(backend, "x")
+        resource.wants_scopes = False
+        resource.authority.issued.clear()
+        assert await call(backend, "x") == "hello"
+    assert len(opened) == 3
 
 
 @pytest.mark.parametrize("expires_in", [0, -5])
