@@ -6,10 +6,14 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpcore2  # noqa: F401 - see below
 import pytest
 
 from tests.redis_server import RedisServer
 from tests.reporting import pytest_runtest_makereport  # noqa: F401 - pytest finds it here
+
+# Before any test: httpx2 loads it with its first request and keeps its exceptions for good. pytester forgets what a run
+# of its own has loaded, and the errors of the next copy would be none of httpx2.
 
 
 @pytest.fixture(scope="session")
