@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeAlias, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
 
 from fastmcp import Client, FastMCP
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 from rich.console import Console
 
-from codecall import CodeCallPlugin, errors
+from codecall import ApprovalRequest, CodeCallPlugin, Decision, errors
 from codecall.audit import events
 from codecall.cli import exit_codes
 from codecall.cli.app import COMMANDS, app
@@ -78,6 +78,29 @@ def rate_limit_options() -> str:
 def rate_limit_rule() -> str:
     """Every key of a rate-limit rule."""
     return table(OPTION_COLUMNS, option_rows(RateLimitRule))
+
+
+def approval_request() -> str:
+    """Every field of what an approver is asked."""
+    kinds = get_type_hints(ApprovalRequest)
+    rows = [(f"`{name}`", python_type(kinds[name]), text) for name, text in field_texts(ApprovalRequest).items()]
+    return table(("field", "type", "meaning"), rows)
+
+
+def approval_decisions() -> str:
+    """Every way to make the answer of an approver."""
+    methods = [(name, getattr(Decision, name)) for name in vars(Decision) if not name.startswith("_")]
+    made = [(name, method) for name, method in methods if inspect.ismethod(method)]
+    return table(
+        ("decision", "meaning"),
+        [(f"`Decision.{name}{_parameters(method)}`", first_paragraph(method)) for name, method in made],
+    )
+
+
+def _parameters(method: Callable[..., object]) -> str:
+    """The parameters of a method in brackets, without their types."""
+    parameters = [each.replace(annotation=each.empty) for each in inspect.signature(method).parameters.values()]
+    return str(inspect.Signature(parameters))
 
 
 def error_codes() -> str:

@@ -304,6 +304,8 @@ PAGES: Mapping[str, Printers] = {
         "plugin options": reference_tables.plugin_options,
         "rate-limit options": reference_tables.rate_limit_options,
         "rate-limit rule": reference_tables.rate_limit_rule,
+        "approval request": reference_tables.approval_request,
+        "approval decisions": reference_tables.approval_decisions,
     },
     "errors": {
         "error codes": reference_tables.error_codes,
