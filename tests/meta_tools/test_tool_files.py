@@ -328,7 +328,7 @@ def typed_server() -> FastMCP:
         return ["one"]
 
     @server.tool
-    def learned(deep: bool = False) -> dict[str, Any]:
+    def learned(deep: bool = False, season: str = "2026/27") -> dict[str, Any]:
         return {"rows": [{"id": 1, "a-b": "x"}], "next": None}
 
     @server.tool
@@ -352,7 +352,7 @@ async def test_types_of_parameters_in_order_and_typed_dicts_of_results():
         "tags: list[str] = None) -> Video: # Order something.",
         "def rows() -> list[dict]: ...",
         "def titles() -> list[str]: ...",
-        "def learned(deep: bool = False) -> dict: ...",
+        'def learned(deep: bool = False, season: str = "2026/27") -> dict: ...',
         "def first(video: Video) -> Video: ...",
     ]
 
@@ -367,7 +367,7 @@ async def test_what_was_learned_of_results_is_a_type_that_says_so():
         "class LearnedResult(TypedDict): # observed, not declared",
         "    rows: list[LearnedRows]",
         "    next: None",
-        "def learned(deep: bool = False) -> LearnedResult: ...",
+        'def learned(deep: bool = False, season: str = "2026/27") -> LearnedResult: ...',
     ]
     assert "LearnedResult: Response from the tool (observed, not declared)." in docs
 

@@ -301,7 +301,7 @@ def reads_as_starlark(script: str) -> bool:
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """What may be a name."""
-_QUOTABLE: Final = re.compile(r"[A-Za-z0-9_.$-]{1,64}")
+_QUOTABLE: Final = re.compile(r"[A-Za-z0-9_.$/-]{1,64}")
 """Names that code cannot write and signatures show; others could say anything there."""
 
 
