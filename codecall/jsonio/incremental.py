@@ -109,6 +109,7 @@ _STEPS_PER_YIELD: Final = 1_000
 _BLANK: Final = r"[ \t\r\n]*+"
 
 _VALUE: Final = rf'(?:{JSON_STRING}|[^"\[\]{{}},\s]++|[\[{{]{_nested(_DEEP)}[\]}}])'
+_SCALAR: Final = re.compile(r'[^"\[\]{},\s]++')
 _ONE: Final = re.compile(_VALUE, re.DOTALL)
 _MANY: Final = re.compile(rf"(?:{_VALUE}{_BLANK},{_BLANK}){{{_RUN}}}", re.DOTALL)
 _CHARACTERS: Final = re.compile(r'(?:[^"\\]++|\\.)*+', re.DOTALL)
@@ -458,7 +459,11 @@ class _JsonScanner:
         # What reaches the edge of the window may go on behind it.
         if match is not None and (match.end() < stop or stop >= len(text)):
             return match.end()
-        return (yield from self._string(at) if text[at] == '"' else self._container(at))
+        if text[at] == '"':
+            return (yield from self._string(at))
+        if (number := _SCALAR.match(text, at)) is not None:  # longer than a window
+            return number.end()
+        return (yield from self._container(at))
 
     def items(self, at: int) -> Generator[None, None, ArrayIndex]:
         """Indexes the items of the array that begins at `at`."""

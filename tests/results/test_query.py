@@ -46,7 +46,7 @@ def anything(chance: random.Random, depth: int) -> Any:
     """JSON data of all kinds, with all that could be taken for something else in its texts."""
     kind = chance.randrange(8)
     if not depth or kind < 4:
-        return chance.choice([1, -2.5e9, 'a"]},[{\\', "", None, True, "é😀", 10**20, "\\", "x" * 30, '\\"'])
+        return chance.choice([1, -2.5e9, 'a"]},[{\\', "", None, True, "é😀", 10**20, -(10**40), "\\", "x" * 30, '\\"'])
     if kind < 6:
         return [anything(chance, depth - 1) for _ in range(chance.randrange(6))]
     return {f'k{number}"]': anything(chance, depth - 1) for number in range(chance.randrange(5))}
