@@ -133,7 +133,7 @@ class ServerArguments:
         return tuple(words)
 
     def _named_configurations(self, servers: Sequence[str]) -> Iterator[Configuration]:
-        from codecall.cli.trust import require_trust
+        from codecall.cli.trust import pin_env_files, require_trust
         from codecall.gateway.config.load import parse_openapi_servers, parse_servers, read_client, read_config
 
         for path in self.config:
@@ -141,7 +141,7 @@ class ServerArguments:
         for client in self.from_:
             configuration = read_client(client)
             for file in project_files(client):
-                require_trust(file, read_config(file, discovered=True))
+                pin_env_files(configuration, require_trust(file, read_config(file, discovered=True)))
             yield configuration
         if self.server or servers:
             yield parse_servers([*self.server, *servers])

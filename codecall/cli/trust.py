@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, cast
 
 from codecall.errors import OptionsError
 from codecall.files import check_private_file, make_private_folders, write_private_file
@@ -22,6 +22,10 @@ from codecall.files import check_private_file, make_private_folders, write_priva
 if TYPE_CHECKING:
     from codecall.gateway.config.load import Configuration
     from codecall.gateway.config.options import AnyServer, GatewayOptions, StdioServer
+
+
+EnvFiles: TypeAlias = Mapping[str, tuple[str, str | None] | None]
+"""Of each server that has one, the path of its `env_file` and a digest of the content."""
 
 
 class TrustRecord(NamedTuple):
@@ -65,21 +69,37 @@ _LITERAL_USER: Final = re.compile(r"(?<=://)(?:[^/?#\\@\s$]|\$(?!\{))+(?=@)")
 _URL_USER: Final = re.compile(r"(?<=://)[\w.~%:+-]+(?=@)")
 
 
-def require_trust(file: Path, configuration: Configuration) -> None:
-    """Refuse a configuration that was found in a folder, and not named, unless it was trusted as it is now.
+def require_trust(file: Path, configuration: Configuration) -> EnvFiles:
+    """Refuse a configuration that was found in a folder, and not named, unless it was trusted as it is now. Its servers
+    are started with their files of variables as they are now, and not as they may become.
 
     Raises:
         OptionsError: it was not, with the code UNTRUSTED_CONFIGURATION.
     """
     record = _read_record(_record_path(file))
-    if record is not None and record[1] == _digest(file, configuration):
-        return
+    contents = _env_files(configuration)
+    if record is not None and record[1] == _digest(file, configuration, contents):
+        pin_env_files(configuration, contents)
+        return contents
     state = "is not trusted" if record is None else "has changed since it was trusted"
     raise OptionsError(
         f"{file} {state}, and decides what is started and what goes where: {describe_started(configuration.options)}",
         code="UNTRUSTED_CONFIGURATION",
         hint=f"Look at it; then say `codecall trust {file}`, or name it in the command: --config {file}",
     )
+
+
+def pin_env_files(configuration: Configuration, contents: EnvFiles) -> None:
+    """Have each server of `configuration` started with what was read of its file of variables alone."""
+    from codecall.gateway.config.options import StdioServer
+    from codecall.gateway.config.variables import env_file_path
+
+    for name, server in configuration.options.servers.items():
+        found = contents.get(name)
+        if found is None or not isinstance(server, StdioServer) or server.env_file is None:
+            continue
+        if str(env_file_path(server.env_file, os.environ)) == found[0]:
+            server.pin_env_file(found[1] or "")  # no file has that digest
 
 
 def trust(file: Path, configuration: Configuration) -> None:
@@ -91,7 +111,7 @@ def trust(file: Path, configuration: Configuration) -> None:
     record = _record_path(file)
     make_private_folders(record.parent)
     check_private_file(record.parent, record.parent.stat())
-    write_private_file(record, f"{_digest(file, configuration)}\n{_real_path(file)}")
+    write_private_file(record, f"{_digest(file, configuration, _env_files(configuration))}\n{_real_path(file)}")
 
 
 def remove_trust(file: Path) -> bool:
@@ -118,7 +138,8 @@ def trust_records() -> Iterator[TrustRecord]:
             yield TrustRecord(file, "gone")
             continue
         try:
-            same = _digest(file, read_config(file, discovered=True)) == digest
+            configuration = read_config(file, discovered=True)
+            same = _digest(file, configuration, _env_files(configuration)) == digest
         except OptionsError:
             same = False
         yield TrustRecord(file, "trusted" if same else "changed")
@@ -270,12 +291,15 @@ def _read_record(record: Path) -> tuple[str, str] | None:
     return name, digest
 
 
-def _digest(file: Path, configuration: Configuration) -> str:
+def _digest(file: Path, configuration: Configuration, contents: EnvFiles) -> str:
     """A digest of everything that a file decides: made of what was read, so that later changes have no effect."""
     options = configuration.options.model_dump(exclude_unset=True)
-    env_files = {name: getattr(server, "env_file", None) for name, server in configuration.options.servers.items()}
-    contents = {name: _file_digest(option) for name, option in env_files.items() if option is not None}
     return sha256(repr((_real_path(file), options, contents)).encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def _env_files(configuration: Configuration) -> EnvFiles:
+    env_files = {name: getattr(server, "env_file", None) for name, server in configuration.options.servers.items()}
+    return {name: _file_digest(option) for name, option in env_files.items() if option is not None}
 
 
 def _file_digest(option: str) -> tuple[str, str | None] | None:

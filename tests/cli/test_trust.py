@@ -10,6 +10,10 @@ import httpx2
 import pytest
 
 from codecall.cli import exit_codes as exits
+from codecall.cli.arguments import ServerArguments
+from codecall.errors import OptionsError
+from codecall.gateway.config.options import StdioServer
+from codecall.gateway.config.variables import resolve_server
 from tests.cli.conftest import CommandLine, CommandResult
 
 START = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch()"
@@ -121,6 +125,33 @@ def test_trust_is_for_one_file_as_it_is(cloned: CommandLine, change: str, monkey
                 (other / "codecall.toml").symlink_to(file)
             monkeypatch.chdir(other)
     assert is_refused(cloned, "tools")
+
+
+@pytest.mark.parametrize("changed", ["A=1\nLD_PRELOAD=/x.so\n", None])
+@pytest.mark.parametrize("source", ["folder", "client"])
+def test_a_server_is_started_again_with_the_variables_that_were_trusted_alone(
+    cloned: CommandLine, source: str, changed: str | None
+) -> None:
+    values = cloned.write("values.env", "A=1\n")
+    if source == "folder":
+        write(cloned, "codecall.toml", 'env_file = "values.env"\n')
+        arguments = ServerArguments()
+    else:
+        entry = {"command": sys.executable, "envFile": "values.env"}
+        file = cloned.write(".vscode/mcp.json", json.dumps({"servers": {"evil": entry}}))
+        assert cloned("trust", str(file)).code == exits.OK
+        arguments = ServerArguments(from_=("vscode",))
+    assert source == "client" or cloned("trust").code == exits.OK
+    (server,) = arguments.configuration().options.servers.values()
+    resolved = resolve_server(server, name="evil")
+    assert isinstance(resolved, StdioServer)
+    assert resolved.env["A"] == "1"
+    if changed is None:
+        values.unlink()
+    else:
+        values.write_text(changed)
+    with pytest.raises(OptionsError, match=r"has changed since it was trusted|cannot be read"):
+        resolve_server(server, name="evil")
 
 
 @pytest.mark.parametrize("folder", ["plain", "a${HOME}b"])

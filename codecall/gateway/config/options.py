@@ -145,9 +145,19 @@ class StdioServer(ServerOptions):
     """A file with more of them, `NAME=value` a line; `env` counts before it. Read when the server starts."""
     cwd: str | None = None
     """The folder it is started in; None: the gateway's."""
+    _env_file_digest: str | None = PrivateAttr(default=None)
     handshake: bool = False
     """Speak a version before 2026-07-28 with it, though it knows newer ones: for a server that asks clients questions
     while a call is under way. False: the newest that it knows."""
+
+    @property
+    def env_file_digest(self) -> str | None:
+        """SHA-256 of the only content of `env_file` with which it may be started; None: with any."""
+        return self._env_file_digest
+
+    def pin_env_file(self, digest: str | None) -> None:
+        """Start it with this content of `env_file` alone; None: with any."""
+        self._env_file_digest = digest
 
 
 class HttpServer(ServerOptions):

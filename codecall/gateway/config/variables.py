@@ -18,6 +18,7 @@ import io
 import os
 import re
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
@@ -61,17 +62,27 @@ def env_file_bytes(file: Path) -> bytes | None:
     return file.read_bytes() if file.is_file() and file.stat().st_size <= MAX_ENV_FILE_BYTES else None
 
 
-def read_env_file(file: Path, *, where: str) -> dict[str, str]:
+def read_env_file(file: Path, *, where: str, digest: str | None = None) -> dict[str, str]:
     """Read the variables of a `.env` file. Values stand alone, or in quotes, which may hold several lines; `#` begins a
     comment.
 
+    Args:
+        file: The file.
+        where: The option that names it.
+        digest: SHA-256 of what has to be in it; None: anything.
+
     Raises:
-        OptionsError: it cannot be read, or a line is something else. `where` is the option that names the file.
+        OptionsError: it cannot be read, a line is something else, or its content is.
     """
     try:
         content = env_file_bytes(file)
         if content is None:
             raise OptionsError(f"{where}: {file} is no file of at most {MAX_ENV_FILE_BYTES} bytes")
+        if digest is not None and sha256(content).hexdigest() != digest:
+            raise OptionsError(
+                f"{where}: {file} has changed since it was trusted",
+                hint="Look at it; then say `codecall trust`, and start this command again.",
+            )
         text = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig").read()
     except OSError as failure:
         raise OptionsError(f"{where}: {file} cannot be read: {failure.strerror}") from None
@@ -258,7 +269,8 @@ def _resolve_program(server: StdioServer, replacer: _ReferenceReplacer) -> dict[
     file_variables: dict[str, str] = {}
     if server.env_file is not None:
         file = _env_file(server.env_file, replacer)
-        file_variables = read_env_file(file, where=f"{replacer.where}.env_file")
+        where = f"{replacer.where}.env_file"
+        file_variables = read_env_file(file, where=where, digest=server.env_file_digest)
     for key, value in (*file_variables.items(), *server.env.items()):
         if value == PLACEHOLDER:
             replacer.refuse(f"env.{key}: still has the placeholder {PLACEHOLDER}")
