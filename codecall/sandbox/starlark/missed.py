@@ -162,7 +162,8 @@ class MissedKeys:
         self._forgotten: set[str] = set()
         """Tools of which not all answers are kept."""
         self._keys: dict[str, set[object]] = {}
-        self._missed: dict[_Asked, _Missed] = {}
+        self._missed: dict[_Asked, list[_Missed]] = {}
+        """Of each key why it may have been meant to be there; another reason counts where the first one does not."""
         self._looked_at: set[_Asked] = set()
         self._holders_left = _MAX_HOLDERS
 
@@ -193,7 +194,7 @@ class MissedKeys:
         if place is None or not isinstance(key, str):
             return
         asked = _Asked(place.tool, place.path, place.siblings is not None, place.of_call, key)
-        if self._is_new(place, asked) and (missed := self._why(place, asked, default)) is not None:
+        if self._is_new(place, asked) and (missed := list(self._why(place, asked, default))):
             self._missed[asked] = missed
 
     def _is_new(self, place: _Place, asked: _Asked) -> bool:
@@ -204,40 +205,51 @@ class MissedKeys:
         self._looked_at.add(asked)
         return len(self._looked_at) > before
 
-    def _why(self, place: _Place, asked: _Asked, default: object) -> _Missed | None:
-        """Why the key may have been meant to be there; None where it may as well be missing."""
+    def _why(self, place: _Place, asked: _Asked, default: object) -> Iterator[_Missed]:
+        """Why the key may have been meant to be there; nothing where it may as well be missing."""
         offset, key = calling_offset(), asked.key
         if place.of_call:
-            return None if key in _OF_CALL else _Missed(_Why.CALL, offset, "value", _advice_of_call(place.owner, key))
-        found = keys_in(place.owner, key)
-        if place.siblings is not None:
-            return self._why_of_item(place, place.siblings, found, asked, default)
-        gives_list = isinstance(default, StarlarkList)
-        wants_list = gives_list or key.casefold() in place.tool.casefold()
-        if (missed := _of_near(place, found, offset, default)) is not None or not (default is None or wants_list):
-            return missed
-        kind = object if default is None else StarlarkList
-        if (missed := self._deeper([place.owner], key, found, offset, kind)) is not None or found.only_list is None:
-            return missed
-        of_page = is_page(cast("Mapping[str, object]", place.owner), place.tool, lists=StarlarkList, dicts=Dict)
-        return _Missed(_Why.LIST, offset, found.only_list, found.text, gives_list=gives_list, of_page=of_page)
-
-    def _why_of_item(
-        self, place: _Place, siblings: StarlarkList, found: KeysOfDict, asked: _Asked, default: object
-    ) -> _Missed | None:
-        """The same for an item of a list. Items differ: what another one has is a field that this one goes without."""
-        offset, key = calling_offset(), asked.key
+            if key not in _OF_CALL:
+                yield _Missed(_Why.CALL, offset, "value", _advice_of_call(place.owner, key))
+            return
+        siblings = [place.owner] if place.siblings is None else place.siblings
         first = islice(cast("Iterable[object]", siblings), _MAX_COMPARED)
         items = [item for item in first if isinstance(item, Dict)]
         if any(key in item for item in items):
-            return None
-        if (missed := _of_near(place, found, offset, default)) is not None or len(siblings) > _MAX_COMPARED:
-            return missed
-        if (missed := self._deeper(items, key, found, offset)) is not None or len(items) < 2 or FLAGS.search(key):
-            return missed
+            # Items differ: what another one has is a field that this one goes without.
+            return
+        found = keys_in(place.owner, key)
+        if (near := found.near) is not None:
+            has_list, gives_list = isinstance(place.owner[near], StarlarkList), isinstance(default, StarlarkList)
+            yield _Missed(_Why.NEAR, offset, near, found.text, has_list=has_list, gives_list=gives_list)
+        if place.siblings is None:
+            yield from self._beyond(place, asked, found, default)
+        elif len(siblings) <= _MAX_COMPARED:
+            yield from self._of_items(items, asked, found)
+
+    def _beyond(self, place: _Place, asked: _Asked, found: KeysOfDict, default: object) -> Iterator[_Missed]:
+        """For a key of a dict that is no item: one that stands deeper, or the only list."""
+        offset, key = calling_offset(), asked.key
+        gives_list = isinstance(default, StarlarkList)
+        if not (default is None or gives_list or key.casefold() in place.tool.casefold()):
+            return
+        kind = object if default is None else StarlarkList
+        if (missed := self._deeper([place.owner], key, found, offset, kind)) is not None:
+            yield missed
+        elif found.only_list is not None:
+            of_page = is_page(cast("Mapping[str, object]", place.owner), place.tool, lists=StarlarkList, dicts=Dict)
+            text = f"{found.listed} The list is value[{key_text(found.only_list)}]."
+            yield _Missed(_Why.LIST, offset, found.only_list, text, gives_list=gives_list, of_page=of_page)
+
+    def _of_items(self, items: Sequence[Dict], asked: _Asked, found: KeysOfDict) -> Iterator[_Missed]:
+        """For a key of items: one that stands deeper, or that none of them has."""
+        offset, key = calling_offset(), asked.key
+        if (missed := self._deeper(items, key, found, offset)) is not None:
+            yield missed
         # Where some lack what others have, the tool leaves out keys, and may have left out this one.
-        alike = len({frozenset(cast("Iterable[object]", item)) for item in items[:_MAX_ALIKE]}) == 1
-        return _Missed(_Why.NOWHERE, offset, "", found.listed, len(items)) if alike else None
+        elif len({frozenset(cast("Iterable[object]", item)) for item in items[:_MAX_ALIKE]}) == 1 < len(items):
+            text = found.listed if found.near is None else found.text
+            yield _Missed(_Why.NOWHERE, offset, "", text, len(items))
 
     def _deeper(
         self, owners: Sequence[Dict], key: str, found: KeysOfDict, offset: int | None, kind: type = object
@@ -284,16 +296,26 @@ class MissedKeys:
             program: What ran.
             ask: Asks the host what a tool says of its answers.
         """
-        missed = {asked: row for asked, row in self._missed.items() if asked.of_call or not self._is_elsewhere(asked)}
+        missed = {key: rows for key, rows in self._missed.items() if key.of_call or not self._is_elsewhere(key)}
         if not missed:
             return []
         reads = KeyReads(program)
         found = (
             (asked, row)
-            for asked, row in missed.items()
-            if self._is_meant(asked, row, reads) and not _may_be(asked, ask)
+            for asked, rows in missed.items()
+            if (row := self._first_meant(asked, rows, reads)) is not None and not _may_be(asked, ask)
         )
         return [_warning(asked, row, program) for asked, row in islice(found, MAX_MISSED)]
+
+    def _first_meant(self, asked: _Asked, rows: Sequence[_Missed], reads: KeyReads) -> _Missed | None:
+        """The first reason that holds. A script that reads the similar key, too, or asks for the opposite of it, needs
+        no other one."""
+        for row in rows:
+            if self._is_meant(asked, row, reads):
+                return row
+            if row.meant in reads.texts or not is_misspelt(asked.key, row.meant, is_optional=False):
+                return None
+        return None
 
     def _is_meant(self, asked: _Asked, row: _Missed, reads: KeyReads) -> bool:
         """Whether the key was meant to be there, and the script has no other way to what was meant."""
@@ -302,7 +324,7 @@ class MissedKeys:
                 other_way = reads.names(row.meant, asked.key, row.offset) or reads.is_asked_for(asked.key)
                 return asked.tool not in self._forgotten and not other_way
             case _Why.NOWHERE:
-                is_rare = asked.tool in self._forgotten or OF_FEW.search(asked.key)
+                is_rare = asked.tool in self._forgotten or OF_FEW.search(asked.key) or FLAGS.search(asked.key)
                 return not is_rare and reads.needs(asked.key, row.offset, row.items)
             case _Why.CALL:
                 return row.meant not in reads.texts
@@ -346,13 +368,6 @@ def _may_be(asked: _Asked, ask: AskHost) -> bool:
     """Whether the tool says that its answers may have the key."""
     path = (*asked.path, Step.EACH) if asked.of_items else asked.path
     return not asked.of_call and declares(ask(asked.tool, "answers", ""), path, asked.key)
-
-
-def _of_near(place: _Place, found: KeysOfDict, offset: int | None, default: object) -> _Missed | None:
-    if found.near is None:
-        return None
-    has_list, gives_list = isinstance(place.owner[found.near], StarlarkList), isinstance(default, StarlarkList)
-    return _Missed(_Why.NEAR, offset, found.near, found.text, has_list=has_list, gives_list=gives_list)
 
 
 def _advice_of_call(owner: Dict, key: str) -> str:

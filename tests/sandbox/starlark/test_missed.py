@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from starlark.eval.mutability import Mutability
 from starlark.eval.values import Dict
 
@@ -46,6 +48,10 @@ class Shop(Host):
             usage=lambda: {"series": {"2026-11-03": [{"l": 2}], "2026-11-05": [{"l": 4}]}, "meters": {"EMS-0012": 3}},
             counts=lambda: {"by_state": {"active": 3, "assigned": 4}},
             by_state=lambda: {"active": [{"id": 1}]},
+            seats=lambda: [{"price_cents": cents, "paid": 0, "category": "box"} for cents in (4500, 2500, 900)],
+            offers=lambda: [{"price_cents": cents, "offer": {"price": 9}} for cents in (4500, 2500)],
+            users_list=lambda: {"users_count": 1, "data": [{"id": 1}]},
+            batch=lambda: {"rows_count": 2, "batch": {"rows": [{"id": 1}]}},
             alarms=lambda: {"events": [{"id": 1}], "page": 1},
         )
 
@@ -153,6 +159,30 @@ class Shop(Host):
             'The list is value["events"].',
         ),
         (
+            "return sum([s.get('price', 0) for s in seats()])",
+            'No item of the list in the answer of seats has a key "price", which line 1 asks for. The keys are '
+            '"price_cents", "paid", "category". Did you mean value["price_cents"]?',
+        ),
+        (
+            "t = 0\nfor s in seats():\n    t += s.get('cents') or 0\nreturn t",
+            'No item of the list in the answer of seats has a key "cents", which line 3 asks for.',
+        ),
+        (
+            "return sum([s.get('price', 0) for s in offers()])",
+            'An item of the list in the answer of offers has no key "price", which line 1 asks for. The keys are '
+            '"price_cents", "offer". Did you mean value["offer"]["price"]?',
+        ),
+        (
+            'return len(users_list().get("users", []))',
+            'The answer of users_list has no key "users", which line 1 asks for. The keys are "users_count", "data". '
+            'The list is value["data"].',
+        ),
+        (
+            'return len(batch().get("rows", []))',
+            'The answer of batch has no key "rows", which line 1 asks for. The keys are "rows_count", "batch". '
+            'Did you mean value["batch"]["rows"]?',
+        ),
+        (
             'return basins()["Ems"].get("statons", {})',
             'value["Ems"] in the answer of basins has no key "statons", which line 1 asks for. The keys are '
             '"stations", "area". Did you mean value["stations"]?',
@@ -170,6 +200,30 @@ def test_a_key_that_no_answer_has_is_named(script: str, warning: str) -> None:
     assert engine.outcome is not None
     assert len(engine.outcome.warnings) == 1
     assert engine.outcome.warnings[0].startswith(warning)
+
+
+class Rows(Host):
+    """A host with one tool, which gives three rows that all have this key, and nothing like another one."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(rows=lambda: [{key: number, "zz": 1} for number in range(3)])
+
+    def ask(self, name: str, about: AskTopic = "tool", member: str = "") -> str | None:
+        return super().ask(name, about, member) if about != "answers" else None
+
+
+_words = st.text(st.sampled_from("abdeilnoprstux"), min_size=2, max_size=9)
+
+
+@given(
+    key=_words, other=st.sampled_from(["cents", "eur", "total", "code"]), gap=st.sampled_from(["", "_"]), use=st.data()
+)
+@settings(max_examples=60, deadline=None)
+def test_a_similar_key_silences_no_warning(key: str, other: str, gap: str, use: st.DataObject) -> None:
+    near = use.draw(st.sampled_from([f"{key}{gap}{other}", f"{other}{gap}{key}", key.capitalize(), f"{key}s"]))
+    script = f"return sum([x.get('{key}', 0) for x in rows()])"
+    outcomes = [Rows(there).run(script).outcome for there in (near, "qq")]
+    assert [bool(outcome and outcome.warnings) for outcome in outcomes] in ([True, True], [False, False])
 
 
 @pytest.mark.parametrize(
@@ -237,6 +291,12 @@ def test_a_key_that_no_answer_has_is_named(script: str, warning: str) -> None:
         'return counts()["by_state"].get("unassigned", 0)',
         'c = counts()["by_state"]\nreturn [c.get(s, 0) for s in ("activ", "assigned")]',
         'return by_state().get("retired", [])',
+        "return sum([s.get('price', s['price_cents']) for s in seats()])",
+        "return sum([s.get('price', 0) + s['price_cents'] / 100 for s in seats()])",
+        "t = 0\nfor s in seats():\n    t += s.get('price', 0)\n    t += s['price_cents'] / 100\nreturn t",
+        "return sum([s.get('unpaid', 0) for s in seats()])",
+        "return [s.get('price', 'none') for s in seats()]",
+        "return [s.get('price', 0) for s in offers() if s['price_cents'] > 9]",
     ],
 )
 def test_a_key_that_may_be_missing_is_not_warned_of(script: str) -> None:

@@ -111,7 +111,7 @@ def advise(owner: str, observation: Observation, member: str, *, had: bool = Fal
         _content_advice(owner, step, observation.parents)
         or _length_advice(owner, step, observation.parents)
         or _primitive_advice(owner, observation.parents)
-        or _name_advice(owner, step, parents)
+        or _name_advice(owner, step, member, observation, parents)
         or _failure_advice(owner, observation, parents)
         or _unwrapped_advice(step, observation, member, had=had)
         or _list_value_advice(owner, observation.parents, member)
@@ -166,15 +166,21 @@ def _list_value_advice(owner: str, parents: Sequence[object], member: str) -> Ad
     return Advice(f" {f'`{name}`' if name else 'It'} is a list: use it as it is{item}.", owner=True)
 
 
-def _name_advice(owner: str, step: str, parents: Sequence[Mapping[str, object]]) -> Advice | None:
-    """The advice to use a property with a similar name, or the property of that name one level below."""
+def _name_advice(
+    owner: str, step: str, member: str, observation: Observation, parents: Sequence[Mapping[str, object]]
+) -> Advice | None:
+    """The advice to use a property with a similar name, unless it has no list where one was meant and is there; or the
+    property of that name one level below."""
     keys = {key: text for parent in parents for key in islice(parent, MAX_KEYS) if (text := member_text(owner, key))}
     key = closest_key(step[:MAX_SHOWN], islice(keys, MAX_KEYS))
     if key is not None:
-        return Advice(f" Did you mean `{keys[key]}`?", key)
+        values = [value for parent in parents if (value := parent.get(key)) is not None]
+        is_other = member and values and not any(isinstance(each, list) or may_have(each, member) for each in values)
+        advice = list_advice(owner, parents if is_other and _is_list_meant(step, member, observation) else ())
+        return advice if advice.text else Advice(f" Did you mean `{keys[key]}`?", key)
     holder = _holder(step, parents)
-    member = None if holder is None else member_text(owner, holder)
-    meant = member and (member_text(f"{member}.", step) if owner else f"{{ {member}: {{ {step} }} }}")
+    inner = None if holder is None else member_text(owner, holder)
+    meant = inner and (member_text(f"{inner}.", step) if owner else f"{{ {inner}: {{ {step} }} }}")
     return Advice(f" Did you mean `{meant}`?", holder, deeper=True) if meant else None
 
 

@@ -24,7 +24,9 @@ def answer(name: str, arguments: dict[str, object]) -> object:
         "small_list": {"items": [{"id": 1}], "total": 1},
         "rows_list": {"rows": ORDERS, "page": 1, "pages": 3, "has_more": True},
         "stock_low": [{"sku": "a", "left": 1}, {"sku": "b", "left": 0}],
+        "users_list": {"users_count": 1, "page": 1, "data": [{"id": 1}]},
         "sites_list": ["AMS", "BER"],
+        "seats_list": [{"row": "A", "price_cents": cents, "paid": 0, "category": "box"} for cents in (4500, 2500, 900)],
         "cancel": "Order 1 was cancelled",
         "config": '{"zones": ["A"]}',
         "fx": 1.08,
@@ -49,13 +51,15 @@ USER = {"properties": {"id": {}, "tags": {}, "items": {}, "nick": {}, "has_more"
 TOOLS = [
     *({"name": name} for name in ("orders_list", "orders_get", "items_list", "small_list", "stock_low", "sites_list")),
     *({"name": name} for name in ("cancel", "config", "fx", "note", "send", "user", "result", "fields")),
-    *({"name": name} for name in ("loans", "books", "tasks", "rows_list")),
+    *({"name": name} for name in ("loans", "books", "tasks", "rows_list", "seats_list", "users_list")),
     {"name": "schema_orders", "outputSchema": PAGE},
     {"name": "schema_user", "outputSchema": USER},
 ]
 
 ORDERS_CALL = "const r = await callTool('orders_list', {}); "
 STOCK = "const r = await callTool('stock_low', {}); "
+USERS = "const r = await callTool('users_list', {}); "
+SEATS = "const r = await callTool('seats_list', {}); "
 CANCEL = "const r = await callTool('cancel', {}); "
 SAFE = "const r = await callTool('orders_list', {}, { throwOnError: false }); "
 LOOP = "const all = []; let cursor; for (let i = 0; i < 9; i++) { const p = await callTool('items_list', { cursor }); "
@@ -95,6 +99,13 @@ RIGHT = [
     "const all = await Promise.allSettled([callTool('user', {}), callTool('user', {})]); "
     "return all.map((r) => (r.status === 'fulfilled' ? r.value.name : r.reason.message))",
     "const all = await Promise.allSettled([callTool('user', {})]); return all.filter((r) => r.value).length",
+    # A similar name that is there
+    SEATS + "return r.reduce((a, x) => a + (x.price ?? x.price_cents / 100), 0)",
+    SEATS + "return r.reduce((a, x) => a + (x.price || 0) + x.price_cents / 100, 0)",
+    SEATS + "return r.reduce((a, x) => a + (x.unpaid || 0), 0)",
+    USERS + "return r.users ?? r.users_count",
+    USERS + "return (r.users ?? r.data).length",
+    SEATS + "return r.map((x) => x.price ?? 'none')",
     # Destructured, and mapped
     ORDERS_CALL + "return r.data.filter(({ status }) => status === 'open').length",
     ORDERS_CALL + "let n = 0; for (const { no, coupon } of r.data) if (coupon) n += no; return n",
@@ -297,6 +308,9 @@ WRONG = [
     (ORDERS_CALL + "const rows = r.rows; return rows?.length ?? 0", "`r.rows`", "The list is `r.data`."),
     (ORDERS_CALL + "const { records } = r; return (records || []).length", "`records`", "The list is `data`."),
     (ORDERS_CALL + "return r.orders?.length ?? 0", "`r.orders`", "The list is `r.data`."),
+    (USERS + "return r.users?.length ?? 0", "`r.users`", "The list is `r.data`."),
+    (USERS + "return (r.users || []).map((x) => x.id)", "`r.users`", "The list is `r.data`."),
+    (USERS + "return r.users?.map((x) => x.id)", "`r.users`", "The list is `r.data`."),
     (ORDERS_CALL + "console.log(r); return (r.items ?? []).length", "`r.items`", "The list is `r.data`."),
     ("const { items = [] } = await callTool('orders_list', {}); return items.length", "`items`", "The list is `data`."),
     (
@@ -459,6 +473,10 @@ WRONG = [
     ),
     # What is added up
     (ORDERS_CALL + "return r.data.reduce((s, o) => s + (o.sum || 0), 0)", "`o.sum`", ""),
+    (SEATS + "return r.reduce((a, x) => a + (x.price || 0), 0)", "`x.price`", "Did you mean `x.price_cents`?"),
+    (SEATS + "let n = 0; for (const x of r) n += x.cents ?? 0; return n", "`x.cents`", "`x.price_cents`?"),
+    (SEATS + "return r.reduce((a, { price = 0 }) => a + price, 0)", "`price`", "`price_cents`?"),
+    (SEATS + "return r.filter((x) => x.categories).length", "`x.categories`", "Did you mean `x.category`?"),
     (ORDERS_CALL + "let n = 0; for (const o of r.data) n += o.amount ?? 0; return n", "`o.amount`", ""),
     (ORDERS_CALL + "return r.data.reduce((s, { amount = 0 }) => s + amount, 0)", "`amount`", ""),
     (ORDERS_CALL + "let n = 0; for (const o of r.data) if (o.kind === 'a') n++; return n", "`o.kind`", ""),

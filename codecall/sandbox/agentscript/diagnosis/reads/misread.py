@@ -302,6 +302,10 @@ class MisreadSearch:
         elif advice.text.startswith(" Did you mean"):
             # What stands deeper may be there for some: `issue.user.email` and `issue.email`.
             return self._is_misspelling(node, name, observation, advice)
+        return self._is_needed(node, name, observation)
+
+    def _is_needed(self, node: Node, name: str, observation: Observation) -> bool:
+        """Whether what is done with a property that none of these objects has needs a value."""
         is_map = any(isinstance(step, str) and _MAPS.search(step) for step in observation.path[-2:-1])
         if is_map or _leaves_out_keys(observation.parents) or self._needs.is_discriminated(node):
             return False
@@ -324,7 +328,10 @@ class MisreadSearch:
         if isinstance(taken, str) and values and not any(may_have(value, taken) for value in values):
             return False
         is_asked = is_tested or self._uses.is_guarded(node) or self._needs.is_predicate(node)
-        return is_misspelt(name, advice.key or "", is_optional=is_asked)
+        if is_misspelt(name, advice.key or "", is_optional=is_asked):
+            return True
+        is_similar = is_misspelt(name, advice.key or "", is_optional=False)
+        return is_similar and self._is_needed(node, name, observation)
 
     def _is_in_owner(self, node: Node, name: str, observation: Observation) -> bool:
         """Whether what is read of a wrapper that is not there stands in the answer itself: `answer.data?.total`."""
