@@ -166,7 +166,11 @@ LIST_MEMBERS: Final = frozenset(
 
 _PYTHON = "This is Python; a script is JavaScript: "
 
+_PROSE: Final = r"[\s*>\d.-]*(?!(?:None|True|False)\b)[A-Z][a-z']*[,.:;!*]*(?:\s+(?=\w)[\w'-]+[,.:;!?*]*(?=\s|$)){2}"
+"""The beginning of a sentence: three words in a row, with a capital letter, and nothing of code between them."""
+
 SYNTAX: Final = (
+    (rf"{_PROSE}|\s*(?:Here|Sure|Certainly|This|The|I|To)\b", "Send the script alone, without words around it."),
     (r"\s*def\s+\w+\s*\(", f"{_PYTHON}write `const name = async (x) => {{ … }}`."),
     (r"\s*for\s+\w+(?:\s*,\s*\w+)*\s+in\b", f"{_PYTHON}write `for (const x of items) {{ … }}`."),
     (r".+\bfor\s+\w+(?:\s*,\s*\w+)*\s+in\b", f"{_PYTHON}write `items.map((x) => …)`."),
@@ -177,7 +181,6 @@ SYNTAX: Final = (
     (r".*\blambda\b[^:]*:", f"{_PYTHON}write an arrow function, `(x) => …`."),
     (r".*(?<![\w$])[fr][\"']", f"{_PYTHON}a text with values in it is a template, `Hello ${{x}}`."),
     (r".*(?:\"\"\"|''')", f"{_PYTHON}a text of several lines stands between backticks."),
-    (r"\s*(?:Here|Sure|Certainly|This|The|Let|I|To)\b", "Send the script alone, without words around it."),
     (r".*\b(?:and|or|not|is|elif|except)\b", f"{_PYTHON}write `&&`, `||` and `!` for and, or and not."),
     (r"\s*#(?!\w)", "In JavaScript a comment begins with `//`."),
     (r"\s*(?:SELECT|INSERT|UPDATE|DELETE|WITH)\s", "A script is JavaScript, no SQL: ask a tool for the data."),

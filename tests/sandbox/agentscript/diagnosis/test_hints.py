@@ -258,6 +258,47 @@ async def test_text_that_is_no_javascript_is_said_to_be_what_it_is(row: tuple[st
     assert (error["code"], error["hint"]) == ("SYNTAX_ERROR", row[1])
 
 
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "Sure! Here's the code:",
+        "Let me fetch the open orders first.",
+        "If the orders are not open, return 0.",
+        "We need all bookings or at least the open ones.",
+        "Too large to show, so it is kept; I will call the tool.",
+        "For each order, we check the status.",
+        "First, list the bookings, then sum the prices.",
+        "Return the number of open orders.",
+        "We look for orders in the shop.",
+        "Step 1: get the orders",
+        "1. Get the orders",
+        "- Get the orders",
+        "**Plan** count the orders",
+    ],
+)
+async def test_words_around_a_script_are_said_to_be_words(prose: str, enclave: Enclave) -> None:
+    for script in (f"{prose}\nreturn 1", f"return 1\n\n{prose}"):
+        assert (await fails(enclave, script))["hint"] == "Send the script alone, without words around it."
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Return await callTool('users')",
+        "Const total = 1",
+        "Let x = [y for y in z]",
+        "Return total - 5 x",
+        "None if x else y",
+        "True and not x",
+        "SELECT name FROM users",
+        "# Count the open orders",
+        "total = a and b",
+    ],
+)
+async def test_code_is_not_said_to_be_words(line: str, enclave: Enclave) -> None:
+    assert "without words" not in str((await fails(enclave, line)).get("hint"))
+
+
 MESSAGE_PROBES = (
     ("Missing initializer", "const a;\nreturn 1"),
     ("redefinition", "const a = 1; const a = 2"),
