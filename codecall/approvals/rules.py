@@ -79,7 +79,7 @@ class RuleSet:
             return NO_RULE
         if candidates[0].condition is None:
             return candidates[0].ruling
-        # In a thread: the patterns of a condition may be slow for what a script sends.
+        # In a thread: what a script sends may have many values, each of which is compared in many readings.
         limiter = _RULING.limiter()
         return await to_thread.run_sync(_first_ruling, candidates, arguments, entry.input_schema, limiter=limiter)
 

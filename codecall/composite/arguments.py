@@ -20,6 +20,7 @@ from codecall.composite.templates import TemplateBudget, find_field, is_template
 from codecall.jsonio.decode import exceeds_chars, read_json
 from codecall.schema.comparison import BudgetSpentError, StepBudget
 from codecall.schema.model import property_defaults, property_schemas, resolve
+from codecall.schema.pattern_search import TextTooLongError
 from codecall.schema.validation import Problem, make_problem
 from codecall.schema.validator import create_validator
 
@@ -76,6 +77,8 @@ def argument_problems(
         errors = list(islice(found, MAX_PROBLEMS + 1)) or list(
             islice(_format_errors(arguments, schema, given), MAX_PROBLEMS + 1)
         )
+    except TextTooLongError as failure:
+        return [{"field": "input", "message": f"cannot be checked: {failure}"}]
     except (Unresolvable, RecursionError) as failure:
         lost = f"refers to {failure.ref!r:.200}" if isinstance(failure, Unresolvable) else "refers to itself"
         return [{"field": "input", "message": f"cannot be checked, since its schema {lost}"}]

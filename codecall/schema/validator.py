@@ -1,5 +1,5 @@
-"""Validators of JSON Schemas that strangers may have written: nothing that they refer to is fetched, and items that
-have to be unique are not compared with each other."""
+"""Validators of JSON Schemas for values that strangers may have written: nothing that a schema refers to is fetched,
+items that have to be unique are not compared with each other, and patterns are searched in linear time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,14 @@ from jsonschema.validators import extend  # pyright: ignore[reportUnknownVariabl
 from referencing import Registry
 
 from codecall.schema.formats import FormattedText, IntOrTruth, NumberText, UnreadableError, equal, identity
+from codecall.schema.pattern_search import TextTooLongError, search
 
 MAX_REASON_CHARS: Final = 200
 """Characters of a reason, which may repeat all of a schema."""
+
+MAX_UNEVALUATED_NAME: Final = 256
+"""Characters of the longest name of a property that `unevaluatedProperties` looks at: the library compares it with
+`patternProperties` by `re`."""
 
 
 class InvalidSchemaError(ValueError):
@@ -50,7 +55,8 @@ def create_validator(schema: Mapping[str, object], *, formats: bool = False) -> 
     """A validator of the JSON Schema, which `check_schema` has found to be one.
 
     With `formats` it refuses texts that are not of a format of `_FORMATS` that their schema names, as pydantic does.
-    A reference to another document raises `referencing.exceptions.Unresolvable` when a value is compared.
+    A reference to another document raises `referencing.exceptions.Unresolvable` when a value is compared, and a text
+    that is too long for a pattern `TextTooLongError`.
     """
     # Without a registry of its own, a reference to another document would be fetched.
     registry: Registry[Any] = Registry()
@@ -77,6 +83,40 @@ def _enum(_validator: Validator, constants: list[object], instance: Any, _schema
         yield ValidationError(f"{instance!r} is not one of {constants!r}")
 
 
+def _pattern(validator: Validator, pattern: str, instance: Any, _schema: object) -> Iterator[ValidationError]:
+    """`pattern`; the library searches with `re`, as it does for the three that follow."""
+    if validator.is_type(instance, "string") and not search(pattern, instance):
+        yield ValidationError(f"{instance!r} does not match {pattern!r}")
+
+
+def _pattern_properties(
+    validator: Any, patterns: Mapping[str, object], instance: Any, _schema: object
+) -> Iterator[ValidationError]:
+    if validator.is_type(instance, "object"):
+        for pattern, schema in patterns.items():
+            for name, value in instance.items():
+                if search(pattern, name):
+                    yield from validator.descend(value, schema, path=name, schema_path=pattern)
+
+
+def _additional_properties(
+    validator: Validator, others: object, instance: Any, schema: Mapping[str, Any]
+) -> Iterable[ValidationError] | None:
+    if patterns := schema.get("patternProperties") if validator.is_type(instance, "object") else None:
+        instance = {name: value for name, value in instance.items() if not any(search(each, name) for each in patterns)}
+        schema = {key: value for key, value in schema.items() if key != "patternProperties"}
+    return _LIBRARY["additionalProperties"](validator, others, instance, schema)
+
+
+def _unevaluated_properties(
+    validator: Validator, others: object, instance: Any, schema: object
+) -> Iterable[ValidationError] | None:
+    for name in instance if validator.is_type(instance, "object") else ():
+        if len(name) > MAX_UNEVALUATED_NAME:
+            raise TextTooLongError("unevaluatedProperties", len(name), MAX_UNEVALUATED_NAME)
+    return _LIBRARY["unevaluatedProperties"](validator, others, instance, schema)
+
+
 def _check_format(name: str, text: object) -> bool:
     if isinstance(text, str):
         FormattedText.read(name, text)
@@ -89,11 +129,12 @@ for _name in ("date", "date-time", "time", "duration", "uuid", "ipv4", "ipv6", "
 
 
 _Check: TypeAlias = Callable[[Validator, object, Any, object], Iterable[ValidationError] | None]
+_LIBRARY: Final = cast("Mapping[str, _Check]", Draft202012Validator.VALIDATORS)
 
 
 def _bound(keyword: str) -> _Check:
     """A bound; of a text that stands for a number, that number."""
-    check = cast("_Check", Draft202012Validator.VALIDATORS[keyword])
+    check = _LIBRARY[keyword]
 
     def bound(validator: Validator, limit: object, instance: Any, schema: object) -> Iterable[ValidationError] | None:
         return check(validator, limit, instance.number if isinstance(instance, NumberText) else instance, schema)
@@ -103,6 +144,8 @@ def _bound(keyword: str) -> _Check:
 
 _CHECKS: Final = {
     **{"uniqueItems": _unique_items, "const": _const, "enum": _enum},
+    **{"pattern": _pattern, "patternProperties": _pattern_properties},
+    **{"additionalProperties": _additional_properties, "unevaluatedProperties": _unevaluated_properties},
     **{word: _bound(word) for word in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")},
 }
 
