@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import product
+from itertools import chain, count, islice, product, takewhile
 from typing import Final, TypeVar, cast
 
 from codecall.schema.comparison import StepBudget
@@ -27,6 +27,7 @@ from codecall.schema.formats import (
     IntOrTruth,
     NumberText,
     UnreadableError,
+    equal,
     identity,
     is_ambiguous,
     read_number,
@@ -139,8 +140,11 @@ def _with_numbers(value: object, readings: Sequence[object]) -> object:
         members = cast("JsonObject", value).items()
         return {name: _with_numbers(item, [each[name] for each in objects]) for name, item in members}
     if isinstance(value, list) and all(type(each) is list for each in readings):
-        columns = zip(*cast("Sequence[list[object]]", readings), strict=True)
-        return [_with_numbers(item, each) for item, each in zip(cast("list[object]", value), columns, strict=True)]
+        arrays = cast("Sequence[list[object]]", readings)
+        return [
+            _with_numbers(item, [each[at] for each in arrays if at < len(each)])
+            for at, item in enumerate(cast("list[object]", value))
+        ]
     return cast("object", value)
 
 
@@ -282,40 +286,76 @@ class _Readings:
     def _of_object(self, value: JsonObject, shape: JsonObject, depth: int) -> list[object]:
         known, defaults = property_schemas(shape), property_defaults(shape)
         filled = {**defaults, **value}
-        self._filled += len(filled) - len(value)
-        if self._filled > MAX_FILLED:
-            raise TooManyReadingsError
+        self._fill(len(filled) - len(value))
         others = shape.get("additionalProperties")
 
         def read(name: str, item: object) -> list[object]:
             if depth == 1 and self._named is not None and name not in self._named:
                 return [item]
+            place = known.get(name, others)
+            if name not in value:
+                return self._of_default(item, place, depth)
             try:
-                found = self._of(item, known.get(name, others), depth)
+                return self._of(item, place, depth)
             except UnreadableError:
                 if name not in defaults or identity(item) != identity(defaults[name]):
                     raise
                 return [item]
-            # Nothing checks a default: a tool may have null for a text, or 1 for a truth value.
-            is_there = name in value or any(each == item and kind_of(each) == kind_of(item) for each in found)
-            return found if is_there else [*found, item]
 
         parts = (read(name, item) for name, item in filled.items())
         # Pydantic drops members that a model does not have, if its schema says nothing of others.
         names = frozenset(known) if "properties" in shape and "additionalProperties" not in shape else None
         return [FilledObject.of(zip(filled, found, strict=True), defaults, names) for found in _combined(parts)]
 
+    def _of_default(self, default: object, schema: object, depth: int) -> list[object]:
+        """The readings of a default that is filled in, and itself: nothing checks it, so a tool may have null for a
+        text, or 1 for a truth value."""
+        try:
+            found = self._of(default, schema, depth)
+        except UnreadableError:
+            return [default]
+        is_there = any(each == default and kind_of(each) == kind_of(default) for each in found)
+        return found if is_there else [*found, default]
+
+    def _fill(self, defaults: int) -> None:
+        self._filled += defaults
+        if self._filled > MAX_FILLED:
+            raise TooManyReadingsError
+
     def _of_list(self, value: list[object], shape: JsonObject, depth: int) -> list[object]:
         first = shape.get("prefixItems")
         heads = cast("list[object]", first) if isinstance(first, list) else []
         rest = shape.get("items")
+        defaults = _defaults(heads)
         places = [*heads[: len(value)], *[rest] * (len(value) - len(heads))]
-        found = _combined(self._of(item, at, depth) for item, at in zip(value, places, strict=True))
-        lists = [list(items) for items in found]
+        filled = [(defaults[at], heads[at]) for at in takewhile(defaults.__contains__, count(len(value)))]
+        self._fill(len(filled))
+        parts = chain(
+            (self._of(item, at, depth) for item, at in zip(value, places, strict=True)),
+            (self._of_default(item, at, depth) for item, at in filled),
+        )
+        shortened = (short for items in _combined(parts) for short in _shortened(list(items), defaults))
+        lists = list(islice(shortened, MAX_ALTERNATIVES + 1))
+        if len(lists) > MAX_ALTERNATIVES:
+            raise TooManyReadingsError
         if shape.get("uniqueItems") is not True:
             return cast("list[object]", lists)
         sets = [unique(items) for items in lists]
         return [*sets, *(items for items, each in zip(lists, sets, strict=True) if len(each) < len(items))]
+
+
+def _defaults(heads: Sequence[object]) -> dict[int, object]:
+    """The defaults of the first items of an array (a `NamedTuple`), by their places."""
+    bodies = ((at, cast("JsonObject", head)) for at, head in enumerate(heads) if isinstance(head, Mapping))
+    return {at: body["default"] for at, body in bodies if "default" in body}
+
+
+def _shortened(items: list[object], defaults: Mapping[int, object]) -> Iterator[list[object]]:
+    """An array, and each that is the same to a tool since only defaults at its end are left out."""
+    yield items
+    while (last := len(items) - 1) in defaults and equal(items[last], defaults[last]):
+        items = items[:last]
+        yield items
 
 
 def _fits(value: object, kinds: set[object]) -> bool:

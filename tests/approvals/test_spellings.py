@@ -70,6 +70,14 @@ class Point(NamedTuple):
     y: int
 
 
+class Dest(NamedTuple):
+    """One whose last items may be left out."""
+
+    name: str
+    on: date | None = None
+    force: bool = True
+
+
 class Booking(BaseModel):
     """A value within another."""
 
@@ -145,6 +153,16 @@ SPELLINGS: dict[str, tuple[Any, list[Any], Any]] = {
     "set of dates": (set[date], [["2027-01-01"], ["2027-01-01", "2027-01-01T00:00"], [1798761600]], ["2027-01-02"]),
     "tuple": (tuple[UUID, int], [[U, 1], [U.upper(), "1"]], [U, 2]),
     "named tuple": (Point, [[1, 2], {"x": 1, "y": 2}, ["1", 2.0]], [2, 1]),
+    "named tuple with defaults": (
+        Dest,
+        [["prod"], ["prod", None], ["prod", None, True], ["prod", None, "yes"], {"name": "prod"}],
+        ["prod", None, False],
+    ),
+    "list of named tuples": (
+        list[Dest],
+        [[["prod", "2027-01-01"]], [["prod", "2027-01-01T00:00", 1]]],
+        [["prod", "2027-01-01", False]],
+    ),
     "map": (dict[str, date], [{"a": "2027-01-01"}, {"a": "2027-01-01T00:00"}], {"a": "2027-01-02"}),
     "model": (Booking, [{"day": "2027-01-01", "note": ""}, {"day": "2027-01-01T00:00"}], {"day": "2027-01-02"}),
 }  # fmt: skip
@@ -293,6 +311,8 @@ async def test_a_value_that_cannot_be_read_as_the_schema_says_counts_against_the
         ({"type": "string", "format": "email"}, "root@localhost"),
         ({"type": "string", "format": "hostname"}, "a.example"),
         ({"type": "file"}, "x"),
+        ({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "integer", "default": None}]}, [1]),
+        ({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "integer", "default": 2}]}, ["1"]),
     ],
 )
 async def test_others_do_not(schema: dict[str, Any], value: object) -> None:
@@ -318,6 +338,11 @@ async def test_others_do_not(schema: dict[str, Any], value: object) -> None:
 async def test_what_may_be_the_same_value_is(form: str, wanted: object, value: str, does: str) -> None:
     entry = entry_for(type="string", format=form)
     assert await action(entry, {"action": "deny", "input": condition(const=wanted)}, value=value) == does
+
+
+async def test_more_defaults_of_items_than_are_tried_count_against_the_call() -> None:
+    schema: dict[str, Any] = {"type": "array", "prefixItems": [{"default": 0}] * 1_000}
+    assert await action(entry_for(**schema), {"action": "deny", "input": condition(const=[1])}, value=[]) == "deny"
 
 
 async def test_what_a_schema_says_too_deep_down_counts_against_the_call() -> None:
