@@ -98,6 +98,12 @@ def client_key(context: Context | None) -> str:
     return _hash(_client(context))
 
 
+def is_local(context: Context) -> bool:
+    """Whether who made a request is at this machine: over stdio, or in this process."""
+    request = context.request_context
+    return request is not None and request.request is None and context.transport in (None, "stdio")
+
+
 async def rate_limit_key(per: Per, context: Context | None, tenant: Tenant | None) -> str:
     """Whom a call counts for under a rule with that `per`; a hash.
 

@@ -1,8 +1,8 @@
 """How much each caller has stored in this process at the same time: reservations, which expire by themselves; and how
 much of each waits.
 
-Large results (`results/service.py`) and resumable runs (`resume/replay.py`) count what they store here, approvals the
-runs that wait (`approvals/service.py`) and the answers that are kept for them (`approvals/rounds.py`). What counts here
+Large results (`results/service.py`) and resumable runs (`resume/replay.py`) count what they store here, a plugin its
+runs that wait (`RunSlots`), approvals the answers that are kept for them (`approvals/rounds.py`). What counts here
 refuses; it stores nothing itself.
 """
 
@@ -11,7 +11,8 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from heapq import heappop, heappush
 from typing import Final
 
@@ -172,3 +173,40 @@ class SlotPool:
     def release(self, slot: Reservation) -> None:
         """Make a slot free; again is nothing."""
         self._in_use.shrink(slot, 0)
+
+
+class RunSlots:
+    """The slots of the runs that wait: one for each of them, however many answers it waits for.
+
+    Args:
+        size: How many there are.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._slots = SlotPool(size)
+        self._held: dict[str, Reservation] = {}
+        self._waits = Counter[str]()
+
+    @contextmanager
+    def hold(self, run_id: str, caller: str, *, alone: bool) -> Generator[str]:
+        """Within this context a run has a slot; why there is none for it, empty if there is one.
+
+        Args:
+            run_id: Names the run.
+            caller: Whose it is.
+            alone: See `SlotPool.acquire`.
+        """
+        try:
+            if run_id not in self._held:
+                self._held[run_id] = self._slots.acquire(caller, alone=alone)
+        except NoFreeSlotError as full:
+            yield str(full)
+            return
+        self._waits[run_id] += 1
+        try:
+            yield ""
+        finally:
+            self._waits[run_id] -= 1
+            if not self._waits[run_id]:
+                del self._waits[run_id]
+                self._slots.release(self._held.pop(run_id))

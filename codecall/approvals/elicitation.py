@@ -306,12 +306,6 @@ def can_answer_requests(context: Context) -> bool:
     return capabilities is not None and any((capabilities.elicitation, capabilities.sampling, capabilities.roots))
 
 
-def is_local(context: Context) -> bool:
-    """Whether who made a request is at this machine: over stdio, or in this process."""
-    request = context.request_context
-    return request is not None and request.request is None and context.transport in (None, "stdio")
-
-
 def is_modern(context: Context) -> bool:
     """Whether the connection is of 2026-07-28, on which a server asks by answering with its questions."""
     return context.session.protocol_version in MODERN_PROTOCOL_VERSIONS

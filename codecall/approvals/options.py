@@ -108,7 +108,8 @@ class ApprovalOptions(Options):
     max_waiting: int = Field(default=20, ge=1, le=10_000)
     """Most runs of this process that wait for an answer of a person or of the client's model (`extract`, searches) at
     the same time; the calls of others fail with APPROVAL_REQUIRED or EXTRACTION_FAILED. Over HTTP one caller may have
-    as many as stay free for others; 1: the first caller."""
+    as many as stay free for others; 1: the first caller. Beyond it, the time limits of a tool that asks by itself
+    (`Context.elicit`) go on."""
     max_questions: int = Field(default=20, ge=1, le=10_000)
     """Most questions that one run may ask; the next ends it with APPROVAL_REQUIRED. On a connection of 2026-07-28
     those that are open together count as one of `max_rounds`, too."""

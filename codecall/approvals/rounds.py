@@ -31,12 +31,11 @@ from mcp_types import (
 
 from codecall.approvals import handover
 from codecall.approvals.channel import CHANNEL, RoundTripChannel
-from codecall.approvals.elicitation import is_local
 from codecall.approvals.grants import Grants
 from codecall.approvals.handover import EarlierAnswers, MovedGrant, OpenQuestion, RunLease, WaitingRun, WaitingRuns
 from codecall.approvals.options import CLIENT_ROUNDS
 from codecall.concurrency import abandon
-from codecall.identity import client_key
+from codecall.identity import client_key, is_local
 from codecall.jsonio.decode import canonical_digest_async
 from codecall.key_value import StoreError
 from codecall.quota import NoFreeSlotError, Reservation, SlotPool

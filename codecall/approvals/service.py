@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from codecall.approvals.elicitation import (
     can_answer_requests,
     can_elicit,
     can_sample,
-    is_local,
     is_modern,
 )
 from codecall.approvals.flows import FlowRules
@@ -40,19 +38,20 @@ from codecall.approvals.rules import RuleSet
 from codecall.audit.recorder import Audit, new_call_id
 from codecall.calls.clock import MAX_QUESTION_S
 from codecall.catalog.entries import CatalogEntry
-from codecall.identity import client_key, rate_limit_key
+from codecall.identity import client_key, is_local, rate_limit_key
 from codecall.key_value import KeyValueStore
-from codecall.quota import NoFreeSlotError, Reservation, SlotPool
+from codecall.quota import RunSlots
 from codecall.sandbox.clock import RunClock
 from codecall.server.disconnect import while_connected
 
 
 class ApprovalService:
-    """The approvals of one plugin: its rules, the grants that persons have given, and how many runs wait for one.
+    """The approvals of one plugin: its rules, and the grants that persons have given.
 
     Args:
         options: The option `approvals`.
         audit: The record of runs.
+        slots: The slots of the plugin's runs that wait.
         flows: The option `flows`.
         samples: Whether clients' models are asked, too.
         store: Where runs are recorded, so that other instances can go on with those that wait; None: nowhere.
@@ -62,6 +61,7 @@ class ApprovalService:
         self,
         options: ApprovalOptions,
         audit: Audit,
+        slots: RunSlots,
         flows: Sequence[FlowRule] = (),
         *,
         samples: bool = False,
@@ -79,11 +79,7 @@ class ApprovalService:
         wait_s = max(options.wait_s, MAX_QUESTION_S)
         shared = WaitingRuns(store, wait_s) if store is not None else None
         self.rounds = RoundTrips(self.grants, shared, options.release_s, options.max_rounds)
-        self._slots = SlotPool(options.max_waiting)
-        self._waiting: dict[RunIdentity, Reservation] = {}
-        """The places of the runs that have open questions."""
-        self._questions: Counter[RunIdentity] = Counter()
-        """The number of open questions of each of them."""
+        self._slots = slots
 
     def can_ask(self, context: Context) -> bool:
         """Whether somebody can be asked for the calls of a request."""
@@ -189,23 +185,9 @@ class ApprovalService:
         if self.folder is not None:
             await to_thread.run_sync(self.folder.close)
 
-    @contextmanager
-    def wait(self, run: RunIdentity) -> Generator[str]:
+    def wait(self, run: RunIdentity) -> AbstractContextManager[str]:
         """Count a run as waiting; why there is no room for one more, empty if there is."""
-        try:
-            if run not in self._waiting:
-                self._waiting[run] = self._slots.acquire(run.caller, alone=run.alone)
-        except NoFreeSlotError as full:
-            yield str(full)
-            return
-        self._questions[run] += 1
-        try:
-            yield ""
-        finally:
-            self._questions[run] -= 1
-            if not self._questions[run]:
-                del self._questions[run]
-                self._slots.release(self._waiting.pop(run))
+        return self._slots.hold(run.run_id, run.caller, alone=run.alone)
 
 
 class _CountedModel:

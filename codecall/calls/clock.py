@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -53,7 +53,7 @@ class CallClock:
     @contextmanager
     def stopped(self) -> Generator[None]:
         """Stand still within this context, and within every other one that is open at the same time."""
-        with self._run.stopped():
+        with self._run.waiting():
             if not self._questions:
                 if self._timer is not None:
                     self._left -= self._loop.time() - self._started
@@ -65,6 +65,10 @@ class CallClock:
                 self._questions -= 1
                 if not self._questions:
                     self._start(self._left)
+
+    def slot(self) -> AbstractContextManager[str]:
+        """See `RunClock.slot`."""
+        return self._run.slot()
 
     def _start(self, seconds: float) -> None:
         if self._timer is not None:
@@ -90,9 +94,22 @@ def all_stopped(clocks: Sequence[CallClock]) -> Generator[None]:
         yield
 
 
+@contextmanager
+def _stopped_in_slots(clocks: Sequence[CallClock]) -> Generator[None]:
+    """All these clocks stand still within this context, if there is a slot for each run that has a worker. Else their
+    time goes on, as with any slow tool: a worker must not be held for as long as a person may take."""
+    with ExitStack() as stack:
+        if any(stack.enter_context(clock.slot()) for clock in clocks):
+            stack.close()
+        else:
+            stack.enter_context(all_stopped(clocks))
+        yield
+
+
 def timed_session(session: ServerSession, clocks: Sequence[CallClock]) -> ServerSession:
     """The session of a client's request as a tool sees it that is called inside of that request: while it asks the
-    client something (`Context.elicit`), the clocks of the calls stand still. All else it does as `session` does."""
+    client something (`Context.elicit`), the clocks of the calls stand still, as long as there are slots for runs that
+    wait. All else it does as `session` does."""
     return _timed(type(session))(session, clocks)
 
 
@@ -115,5 +132,5 @@ class TimedSession(ServerSession):
 
     async def send_request(self, request: Any, result_type: type[ResultT], *options: Any, **more: Any) -> ResultT:
         """See `ServerSession.send_request`."""
-        with all_stopped(self._clocks):
+        with _stopped_in_slots(self._clocks):
             return await super().send_request(request, result_type, *options, **more)

@@ -135,7 +135,8 @@ class RunExtractor:
         self.tokens += cost + most
         used = 0
         try:
-            with self._clock.stopped():
+            # A function of the server is no person: its run keeps its place, or it would start any number of workers.
+            with self._clock.waiting() if options.extractor is None else self._clock.stopped():
                 async with asyncio.timeout(options.timeout_s):
                     answer = await self._answer(request, prompt, most)
         except TimeoutError:

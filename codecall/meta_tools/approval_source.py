@@ -7,10 +7,12 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from codecall.approvals.options import ApprovalOptions
 from codecall.catalog.apps import FastMCPServer
 from codecall.catalog.components import providers_and_transforms
 from codecall.errors import OptionsError
 from codecall.options import PluginOptions
+from codecall.quota import RunSlots
 
 if TYPE_CHECKING:
     from fastmcp import Context
@@ -37,7 +39,10 @@ class PluginApprovals:
     """
 
     def __init__(self, options: PluginOptions, audit: Audit, is_composite: Callable[[str], bool]) -> None:
-        self._create = partial(_create_approvals, options, audit, is_composite)
+        rules = options.approvals or ApprovalOptions(rules=())
+        self.slots = RunSlots(rules.max_waiting)
+        """The slots of its runs that wait, whoever has asked."""
+        self._create = partial(_create_approvals, options, rules, audit, self.slots, is_composite)
         self._service: ApprovalService | None = None
         self._stopped_runs: StoppedRuns | None = None
         self.asks = False
@@ -95,13 +100,17 @@ def _mounts_what_asks(server: FastMCPServer) -> bool:
 
 
 def _create_approvals(
-    options: PluginOptions, audit: Audit, is_composite: Callable[[str], bool], *, samples: bool = False
+    options: PluginOptions,
+    rules: ApprovalOptions,
+    audit: Audit,
+    slots: RunSlots,
+    is_composite: Callable[[str], bool],
+    *,
+    samples: bool = False,
 ) -> ApprovalService:
-    from codecall.approvals.options import ApprovalOptions
     from codecall.approvals.service import ApprovalService
 
     store = options.resume.store if options.resume is not None else None
-    rules = options.approvals or ApprovalOptions(rules=())
     if "release_s" in rules.model_fields_set and rules.release_s is not None and store is None:
         raise OptionsError("approvals.release_s needs resume: the record from which a run goes on")
-    return ApprovalService(rules, audit, options.flows, samples=samples, store=store, asks_within=is_composite)
+    return ApprovalService(rules, audit, slots, options.flows, samples=samples, store=store, asks_within=is_composite)

@@ -21,7 +21,7 @@ from codecall.calls.broker import Broker
 from codecall.catalog.components import component_view
 from codecall.catalog.view import CatalogView
 from codecall.envelopes import ExecutionResult
-from codecall.identity import client_key
+from codecall.identity import client_key, is_local
 from codecall.meta_tools.base import Runtime, observed_output_schema, result_observer
 from codecall.meta_tools.run_request import ExecuteRequest, RunInfo, RunLimits
 from codecall.options import PluginOptions
@@ -156,7 +156,7 @@ async def run_observed(
     info = RunInfo(_run_id(context), client_key(context), request)
     if not request.workflow and (refused := await _refuse_excess(runtime, info, preset)) is not None:
         return refused, []
-    clock = RunClock()
+    clock = _clock(runtime, context, info)
     relay = runtime.relay(context)
     gate = (
         await relay.gate(context, info.run_id, clock, request.script, request.composite) if relay is not None else None
@@ -272,6 +272,13 @@ def _extractor(runtime: Runtime, context: Context, gate: CallGate | None, clock:
     approvals = runtime.approvals
     model = approvals.model(context, gate.identity) if approvals is not None and gate is not None else None
     return RunExtractor(options, model, clock)
+
+
+def _clock(runtime: Runtime, context: Context, info: RunInfo) -> RunClock:
+    """The clock of a run; the run lends its place in the pool while it has one of the slots of those that wait."""
+    if runtime.asking is None:
+        return RunClock()
+    return RunClock(partial(runtime.asking.slots.hold, info.run_id, info.caller, alone=is_local(context)))
 
 
 def _block_store(broker: Broker) -> BlockStore | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
 import anyio
@@ -15,11 +15,16 @@ MAX_CALLS_IN_FLIGHT: Final = 20
 
 
 class RunClock:
-    """Makes the limits of a run's time stand still while a person is asked, and knows whether anything else goes on."""
+    """Makes the limits of a run's time stand still while a person is asked, and knows whether anything else goes on.
 
-    __slots__ = ("_left_s", "_waits", "calls", "most_in_flight", "on_calls", "on_wait")
+    Args:
+        slot: Holds a slot for the run among those that wait, and says why there is none; None: it never lends its
+            place.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_left_s", "_lends", "_slot", "_waits", "calls", "lend", "most_in_flight", "on_calls", "on_wait")
+
+    def __init__(self, slot: Callable[[], AbstractContextManager[str]] | None = None) -> None:
         self.calls = 0
         """Calls of the script that have no answer yet. What the script does with an answer belongs to its call."""
         self.most_in_flight: float = MAX_CALLS_IN_FLIGHT
@@ -27,7 +32,12 @@ class RunClock:
         self.on_calls: Callable[[], None] | None = None
         """Called when that changes."""
         self.on_wait: Callable[[int], None] | None = None
-        """Called with 1 when the run begins to wait for a person, and with -1 when it goes on."""
+        """Called with 1 when the run's time is stopped, and with -1 when it goes on."""
+        self.lend: Callable[[int], None] | None = None
+        """Called with 1 when another script may have the place of the run's worker, and with -1 when none may any more;
+        None: it has no worker."""
+        self._slot = slot
+        self._lends = 0
         self._left_s: dict[anyio.CancelScope | asyncio.Timeout, float] = {}
         """The limits, each with the seconds that were left of it when the clock was stopped."""
         self._waits = 0
@@ -75,6 +85,30 @@ class RunClock:
                     _set_deadline(limit, anyio.current_time() + left_s)
                 if self.on_wait is not None:
                     self.on_wait(-1)
+
+    def slot(self) -> AbstractContextManager[str]:
+        """Within this context a run that has a worker has a slot among those that wait; why there is none for it, empty
+        if there is one."""
+        return self._slot() if self._slot is not None and self.lend is not None else nullcontext("")
+
+    @contextmanager
+    def waiting(self) -> Generator[None]:
+        """Stand still within this context, as with `stopped`, and lend the place of the run's worker if there is a slot
+        for it: so there are never more workers beyond the pool's than slots."""
+        with self.slot() as full, self.stopped():
+            lend = None if full or self._slot is None else self.lend
+            if lend is None:
+                yield
+                return
+            self._lends += 1
+            if self._lends == 1:
+                lend(1)
+            try:
+                yield
+            finally:
+                self._lends -= 1
+                if not self._lends:
+                    lend(-1)
 
     def _stop(self, limit: anyio.CancelScope | asyncio.Timeout) -> None:
         deadline = limit.deadline if isinstance(limit, anyio.CancelScope) else limit.when()

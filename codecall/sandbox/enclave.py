@@ -341,7 +341,7 @@ class Enclave:
             return ExecutionResult(error.status, error=error)
         run: ScriptRun | None = None
         if hooks.clock is not None:
-            hooks.clock.on_wait = self._pool.lend_places
+            hooks.clock.lend = self._pool.lend_places
         self.in_flight.begin()
         try:
             async with self._pool.checkout(WorkerRequest(start.limits.memory_mb, owner)) as worker:

@@ -31,7 +31,6 @@ from codecall.approvals.elicitation import (
     can_elicit,
     form_for,
     form_of,
-    is_local,
     read_answer,
 )
 from codecall.approvals.gate.approver import call_approver
@@ -43,6 +42,7 @@ from codecall.approvals.request import MAX_SHOWN_CHARS, ApprovalRequest, Decisio
 from codecall.calls.clock import OUTER_CLOCKS, all_stopped
 from codecall.catalog.entries import CatalogEntry, call_kind, entry_label
 from codecall.errors import InputRequiredError
+from codecall.identity import is_local
 from codecall.redaction.questions import HiddenTextError, check_size, visible_form
 from codecall.sandbox.clock import RunClock
 
@@ -352,11 +352,13 @@ class RunQuestions:
             TimeoutError: none comes in time.
         """
         service = self._service
-        with service.wait(self._identity) as full, self._clock.stopped(), all_stopped(OUTER_CLOCKS.get()):
-            if full:
+        with contextlib.ExitStack() as stack:
+            if full := stack.enter_context(service.wait(self._identity)):
                 if inspect.iscoroutine(answer):
                     answer.close()
                 raise TooManyWaitError(full)
+            stack.enter_context(self._clock.waiting())
+            stack.enter_context(all_stopped(OUTER_CLOCKS.get()))
             with contextlib.suppress(Exception):
                 await self._context.report_progress(0, 1, doing)
             try:

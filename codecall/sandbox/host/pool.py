@@ -104,7 +104,8 @@ class WorkerPool:
         return frozenset(self._busy)
 
     def lend_places(self, count: int) -> None:
-        """Let so many more scripts run, since as many wait for a person and do nothing; or fewer, if it is negative."""
+        """Let so many more scripts run, since as many wait for a person and do nothing; or fewer, if it is negative.
+        `RunClock` calls it, since it knows whether there is a slot for that."""
         self.limit += count
         if count > 0:
             self._grant_spawns()
