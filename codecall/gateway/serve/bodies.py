@@ -5,7 +5,7 @@ A little JSON may be very many values: `[[],[],…]` of 3.6 MB takes a second of
 bodies in bytes alone. So what separates values is counted first, which is quick, once whoever calls has signed in and
 the application asks for the body. One with too many never reaches the SDK: that gets an empty one in its place, and the
 answer to it is replaced. Large ones of one caller are let through one after the other, each when those before it have
-been paid for. Until the application has one, its bytes count for the caller, and it has only so long to arrive.
+been paid for. It has only so long to arrive, and counts for the caller until it has been answered, see `pending`.
 
 An answer is sent piece by piece, each when the client has taken those before it: what waits here counts for the caller,
 where a server that is given all of it at once would hold it without a bound. `unsent` does so with streams of events.
@@ -20,11 +20,16 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
+import fastmcp
 import mcp_types
 from fastmcp.server.dependencies import get_access_token
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from codecall.gateway.serve.pending import PendingQuota, PendingRequest
 from codecall.gateway.serve.unsent import SENT_PIECE, ByteQuota, EventQueue, Message, Send, body_in_pieces
-from codecall.identity import client_key, peer_network
+from codecall.identity import peer_network, share_key
 
 MAX_CONTAINERS: Final = 100_000
 """Objects and arrays in a body: some 40 ms of parsing."""
@@ -35,11 +40,8 @@ MAX_VALUES: Final = 600_000
 MAX_LONG_DIGITS: Final = 512 * 1024
 """Digits in numbers of `_LONG` digits or more: some 120 ms of parsing."""
 
-MAX_HELD: Final = 32 * 1024 * 1024
-"""Bytes of one caller's bodies that are not with the application yet: as many of the largest as may wait."""
-
-MAX_HELD_BY_ALL: Final = 128 * 1024 * 1024
-"""The same of all callers together."""
+MAX_OPENING: Final = 256 * 1024
+"""Bytes of a body that opens a session, which keeps it, and what a client says of itself, for as long as it is open."""
 
 MAX_UNSENT: Final = 64 * 1024 * 1024
 """Bytes of answers that wait until one caller has taken what came before. One answer may always wait."""
@@ -91,7 +93,7 @@ class BoundedBodies:
     def __init__(self, app: Callable[..., Awaitable[None]]) -> None:
         self._app = app
         self._payments: dict[str, _Payments] = {}
-        self.unread = ByteQuota(MAX_HELD, MAX_HELD_BY_ALL)
+        self.pending = PendingQuota()
         self.unsent = ByteQuota(MAX_UNSENT, MAX_UNSENT_BY_ALL)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -100,7 +102,8 @@ class BoundedBodies:
             return
         request = _BoundedRequest(self, scope, receive, send)
         try:
-            await self._app(scope, request.receive, request.send)
+            with request.pending:
+                await self._app(scope, request.receive, request.send)
         except BaseException:
             request.abort()
             raise
@@ -142,6 +145,7 @@ class _BoundedRequest:
 
     def __init__(self, bodies: BoundedBodies, scope: Message, receive: Receive, send: Send) -> None:
         self._bodies = bodies
+        self.pending = PendingRequest(bodies.pending, scope)
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -163,29 +167,35 @@ class _BoundedRequest:
 
     async def _read_body(self) -> Iterable[Message]:
         caller, body = _caller(self._scope), bytearray()
-        held, more = 0, True
+        size, more, why = 0, True, None
         try:
             async with asyncio.timeout(MAX_BODY_S):
-                while more and len(body) <= _MAX_BYTES:
+                while more and size <= _MAX_BYTES:
                     message = await self._receive()
                     if message["type"] != "http.request":
                         return [message]
                     piece = message.get("body", b"")
                     more = message.get("more_body", False)
-                    if not self._bodies.unread.hold(caller, len(piece)):
-                        return self._refuse(429, "this caller, or all together, send too many large requests at a time")
-                    held += len(piece)
-                    body += piece
-            if len(body) <= _MAX_BYTES and (refusal := await self._check(body, caller)):
+                    size += len(piece)
+                    if why is not None:
+                        continue  # clients that cannot send the rest do not read why
+                    if (why := self.pending.grow(caller, size)) is not None:
+                        self.pending.drop()
+                        body.clear()
+                    else:
+                        body += piece
+            if why is not None:
+                return self._refuse(429, why)
+            if size <= _MAX_BYTES and (refusal := await self._check(body, caller)):
                 return self._refuse(*refusal)
+            if MAX_OPENING < size <= _MAX_BYTES and _opens_session(self._scope):
+                return self._refuse(413, f"one that opens a session may have {MAX_OPENING // 1024} KiB")
             return _in_pieces(body, more)
         except TimeoutError:
             return self._refuse(408, f"it has not come as a whole within {MAX_BODY_S:.0f} s")
-        finally:
-            if held:
-                self._bodies.unread.release(caller, held)
 
     def _refuse(self, status: int, why: str) -> Iterable[Message]:
+        self.pending.drop()
         self._refusal = status, f"The request was not read: {why}"
         return _in_pieces(bytearray(), more=False)
 
@@ -278,6 +288,14 @@ def _is_stream(start: Message) -> bool:
     )
 
 
+def _opens_session(scope: Message) -> bool:
+    """Whether only a request that opens a session of the handshake era can be answered."""
+    headers = dict(scope["headers"])
+    version = headers.get(MCP_PROTOCOL_VERSION_HEADER.encode(), b"").decode("latin-1")
+    has_session = MCP_SESSION_ID_HEADER.encode() in headers or fastmcp.settings.stateless_http
+    return not has_session and (not version or version in HANDSHAKE_PROTOCOL_VERSIONS)
+
+
 def _in_pieces(body: bytearray, more: bool) -> Iterator[Message]:
     """A body as messages. What has been passed on is kept no longer: the application has it then, while it answers."""
     while True:
@@ -291,7 +309,7 @@ def _in_pieces(body: bytearray, more: bool) -> Iterator[Message]:
 def _caller(scope: Message) -> str:
     """Whoever has signed in, else the address."""
     if get_access_token() is not None:
-        return client_key(None)
+        return share_key(None)
     client = scope.get("client")
     return f"peer {peer_network(client[0])}" if client else ""
 

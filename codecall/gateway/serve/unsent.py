@@ -48,17 +48,19 @@ class ByteQuota:
         too_many = held + size > self._most or self.by_all + size > self._most_by_all
         if too_many and (held or not first):
             return False
-        if size:
-            self.by_caller[caller] = held + size
-            self.by_all += size
+        self.add(caller, size)
         return True
 
     def release(self, caller: str, size: int) -> None:
         """Count so many bytes less."""
-        self.by_caller[caller] -= size
-        self.by_all -= size
-        if not self.by_caller[caller]:
-            del self.by_caller[caller]
+        self.add(caller, -size)
+
+    def add(self, caller: str, size: int) -> None:
+        """Count so many bytes more, or less, however many there are."""
+        self.by_all += size
+        held = self.by_caller.pop(caller, 0) + size
+        if held:
+            self.by_caller[caller] = held
 
 
 def body_in_pieces(message: Message) -> Iterator[Message]:

@@ -10,14 +10,16 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import mcp_types
 import pytest
 from fastmcp import Client, FastMCP
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codecall.gateway.serve import bodies, unsent
+from codecall.gateway.serve import bodies, pending, unsent
 from codecall.gateway.serve.bodies import BoundedBodies
+from codecall.gateway.serve.pending import CountCalls
 from tests.gateway.backends import serve_over_http, wait_until
 from tests.loop_time import LoopTime
 from tests.loop_turns import assert_turns_below
@@ -139,7 +141,7 @@ class Request:
 
     def __init__(self, bounded: BoundedBodies, *messages: dict[str, Any], peer: str = "192.0.2.1") -> None:
         self.bounded = bounded
-        self.scope = {"type": "http", "client": (peer, 1)}
+        self.scope = {"type": "http", "client": (peer, 1), "headers": [(b"mcp-session-id", b"1")]}
         self.coming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.sent: list[dict[str, Any]] = []
         for message in messages:
@@ -184,6 +186,7 @@ async def test_a_body_may_begin_with_the_mark_of_utf_8() -> None:
 
 
 async def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending, "SMALL", 0)
     time, bounded = LoopTime(monkeypatch), BoundedBodies(reader)
     request = Request(bounded, {"body": b"[1", "more_body": True})
     answering = asyncio.create_task(request.answer())
@@ -191,38 +194,164 @@ async def test_a_body_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPa
     await time.jump(bodies.MAX_BODY_S - 5)
     request.coming.put_nowait({"type": "http.request", "body": b",2", "more_body": True})
     await time.jump(1)
-    assert (request.status, bounded.unread.by_caller) == (None, {"peer 192.0.2.1": 4})
+    assert (request.status, bounded.pending.bytes.by_caller) == (None, {"peer 192.0.2.1": 4})
     await time.jump(5)
     await answering
     assert (request.status, request.scope["body"]) == (408, b"")
     assert "it has not come as a whole within 60 s" in request.sent[1]["body"].decode()
     assert (b"connection", b"close") in request.sent[0]["headers"]
-    assert (bounded.unread.by_caller, bounded.unread.by_all) == ({}, 0)
+    assert_nothing_counts(bounded)
 
 
-async def test_only_so_much_is_held_of_bodies_that_have_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "MAX_HELD", 100)
-    monkeypatch.setattr(bodies, "MAX_HELD_BY_ALL", 150)
-    bounded, half = BoundedBodies(reader), {"body": b" " * 60, "more_body": True}
+@pytest.fixture
+def little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Room for one body of 60 bytes of a caller, and for two of all."""
+    for name, value in {"MAX_HELD": 100, "MAX_HELD_BY_ALL": 150, "SMALL": 10, "MAX_PENDING": 3}.items():
+        monkeypatch.setattr(pending, name, value)
 
-    async def begin(peer: str) -> tuple[Request, asyncio.Task[None]]:
-        request = Request(bounded, half, peer=peer)
-        answering = asyncio.create_task(request.answer())
-        for _ in range(20):
-            await asyncio.sleep(0)
-        return request, answering
 
-    first, ends = await begin("192.0.2.1")
-    assert (await begin("192.0.2.1"))[0].status == 429
-    other, other_ends = await begin("192.0.2.2")
-    refused = (await begin("192.0.2.3"))[0]  # they are too much for all together
+def assert_nothing_counts(bounded: BoundedBodies) -> None:
+    assert (bounded.pending.bytes.by_caller, bounded.pending.bytes.by_all, bounded.pending.requests) == ({}, 0, {})
+
+
+async def begin(request: Request) -> asyncio.Task[None]:
+    answering = asyncio.create_task(request.answer())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    return answering
+
+
+HALF = {"body": b" " * 60, "more_body": True}
+
+
+async def test_only_so_much_is_held_of_bodies_that_have_not_ended(little: None) -> None:
+    bounded = BoundedBodies(reader)
+    first, other = Request(bounded, HALF), Request(bounded, HALF, peer="192.0.2.2")
+    ends = [await begin(first), await begin(other)]
+    refused = Request(bounded, HALF, {"body": b" " * 60}, peer="192.0.2.3")  # they are too much for all together
+    await refused.answer()
     assert refused.status == 429
-    assert "this caller, or all together, send too many large requests at a time" in refused.sent[1]["body"].decode()
+    why = "large requests of this caller, or of all together, that are not answered yet have too many bytes"
+    assert why in refused.sent[1]["body"].decode()
+    assert refused.coming.empty()  # a client that cannot send the rest does not read the refusal
     first.coming.put_nowait({"type": "http.request", "body": b"1"})
     other.coming.put_nowait({"type": "http.disconnect"})
-    await asyncio.gather(ends, other_ends)
+    await asyncio.gather(*ends)
     assert (first.status, first.scope["body"]) == (200, b" " * 60 + b"1")
-    assert (bounded.unread.by_caller, bounded.unread.by_all) == ({}, 0)
+    assert_nothing_counts(bounded)
+
+
+@pytest.mark.parametrize("end", ["answers", "raises", "is cancelled"])
+async def test_a_body_counts_until_the_application_returns(little: None, end: str) -> None:
+    leave = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await reader(scope, receive, send)
+        await leave.wait()
+        if end == "raises":
+            raise LookupError
+
+    bounded = BoundedBodies(app)
+    alices = Request(bounded, {"body": b" " * 60})
+    answering = await begin(alices)
+    assert bounded.pending.bytes.by_caller == {"peer 192.0.2.1": 60}
+    small, ping, another, too_large = (Request(bounded, {"body": b" " * size}) for size in (10, 0, 10, 41))
+    tasks = [await begin(request) for request in (small, ping, too_large, another)]
+    assert (small.status, ping.status, another.status, too_large.status) == (200, 200, 200, 429)
+    tasks.append(await begin(fourth := Request(bounded, {"body": b"{}"})))
+    assert fourth.status == 429
+    assert "3 requests of this caller are not answered yet" in fourth.sent[1]["body"].decode()
+    tasks.append(await begin(bobs := Request(bounded, {"body": b" " * 60}, peer="192.0.2.2")))
+    assert bobs.status == 200
+    if end == "is cancelled":
+        for task in (answering, *tasks):
+            task.cancel()
+    leave.set()
+    await asyncio.gather(answering, *tasks, return_exceptions=True)
+    assert_nothing_counts(bounded)
+
+
+@pytest.mark.parametrize("mode", ["2025-06-18", "2026-07-28"])
+async def test_the_body_of_a_call_counts_until_the_call_has_ended_though_its_client_is_gone(mode: str) -> None:
+    entered, leave = asyncio.Event(), asyncio.Event()
+    server = FastMCP("slow", middleware=[CountCalls()])
+
+    @server.tool
+    async def wait(text: str) -> None:
+        entered.set()
+        await leave.wait()
+
+    app, returned = server.http_app(path="/mcp"), asyncio.Event()
+
+    async def watched(scope: Any, receive: Any, send: Any) -> None:
+        await app(scope, receive, send)
+        if entered.is_set():
+            returned.set()
+
+    bounded = BoundedBodies(watched)
+    about = {"clientInfo": {"name": "x", "version": "1"}, "capabilities": {}}
+    async with serve_over_http(bounded) as url:
+        headers = {"mcp-protocol-version": mode}
+        meta: dict[str, Any] = {}
+        if mode == "2025-06-18":
+            first = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": mode, **about}}
+            begun = await post(url, json.dumps(first))
+            headers["mcp-session-id"] = begun.headers["mcp-session-id"]
+            await post(url, '{"jsonrpc":"2.0","method":"notifications/initialized"}', **headers)
+        else:
+            headers |= {"mcp-method": "tools/call", "mcp-name": "wait"}
+            meta = {mcp_types.PROTOCOL_VERSION_META_KEY: mode, mcp_types.CLIENT_CAPABILITIES_META_KEY: {}}
+        params = {"name": "wait", "arguments": {"text": "x" * 100_000}, "_meta": meta}
+        call = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})
+        calling = asyncio.create_task(post(url, call, **headers))
+        await entered.wait()
+        assert bounded.pending.bytes.by_all == len(call)
+        calling.cancel()
+        if mode == "2025-06-18":  # the call goes on
+            await returned.wait()
+            assert bounded.pending.bytes.by_all == len(call)
+            leave.set()
+        await wait_until(lambda: not bounded.pending.requests)
+        assert_nothing_counts(bounded)
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["enter", "exit", "grow", "drop"])), max_size=60))
+def test_whatever_happens_to_requests_exactly_those_that_are_used_count(steps: list[tuple[int, str]]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pending, "MAX_HELD", 60)
+        patch.setattr(pending, "SMALL", 10)
+        quota = pending.PendingQuota()
+        requests = [pending.PendingRequest(quota, {}) for _ in range(3)]
+        users, sizes = [0, 0, 0], [0, 0, 0]
+        for which, step in steps:
+            request = requests[which]
+            if step == "enter":
+                request.__enter__()
+                users[which] += 1
+            elif step == "exit" and users[which]:
+                request.__exit__()
+                users[which] -= 1
+            elif step == "drop":
+                request.drop()
+                sizes[which] = 0
+            elif step == "grow" and request.grow("a", sizes[which] + 8) is None:
+                sizes[which] += 8
+            used = [size for size, count in zip(sizes, users, strict=True) if count]
+            assert quota.bytes.by_all == sum(size for size in used if size > 10)
+            assert quota.requests["a"] == sum(size > 0 for size in used)
+
+
+async def test_what_opens_a_session_and_stays_with_it_is_small() -> None:
+    about = {"clientInfo": {"name": "x" * 300_000, "version": "1"}, "capabilities": {}}
+    params = {"protocolVersion": "2025-06-18", **about}
+    first = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+    async with served() as url:
+        for era in ({}, {"mcp-protocol-version": "2025-06-18"}):
+            refused = await post(url, first, **era)
+            assert refused.status_code == 413
+            assert "one that opens a session may have 256 KiB" in refused.json()["error"]["message"]
+            assert "mcp-session-id" not in refused.headers
+        assert (await post(url, first.replace("x" * 100_000, "x"))).status_code == 200
 
 
 async def test_a_body_is_not_kept_while_it_is_answered() -> None:

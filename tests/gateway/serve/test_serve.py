@@ -20,12 +20,14 @@ import httpx
 import pytest
 from fastmcp import Client
 from fastmcp.client.auth import BearerAuth
+from fastmcp.server.auth.providers.jwt import RSAKeyPair
 
 from codecall.gateway.serve.serve import MAX_MESSAGE_CHARS, BoundedFormatter
 from tests.gateway.requests import INITIALIZED, initialize, request
 from tests.loaded_python import LoadedPython
 
 SERVER = Path(__file__).parents[3] / "benchmarks" / "many_tools.py"
+SILENT = Path(__file__).parents[1] / "servers" / "silent.py"
 STUBBORN = Path(__file__).parents[1] / "servers" / "stubborn.py"
 TOKEN = "a token of twenty characters"
 
@@ -263,6 +265,45 @@ def test_nobody_who_signs_in_takes_all_sessions(loaded_python: LoadedPython, tmp
         session = {"Mcp-Session-Id": opened[0].headers["Mcp-Session-Id"], "Authorization": f"Bearer {TOKEN}-2"}
         assert client.delete("mcp", headers=session).status_code == 200
         assert open_session(client, Authorization=f"Bearer {TOKEN}-2").status_code == 200
+
+
+def test_a_person_has_one_share_of_the_sessions_over_all_apps(
+    loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]
+):
+    keys = RSAKeyPair.generate()
+    jwt = f'auth = {{ provider = "jwt", public_key = """{keys.public_key}""" }}\n'
+    served = serve_over_http(loaded_python, tmp_path, ended, jwt + "max_sessions = 40\n")
+
+    def token(subject: str, app: str) -> str:
+        return f"Bearer {keys.create_token(subject=subject, additional_claims={'client_id': app})}"
+
+    with open_http(served) as client:
+        opened = [open_session(client, Authorization=token("mallory", f"app-{number % 5}")) for number in range(12)]
+        assert [answer.status_code for answer in opened] == [200] * 10 + [503] * 2
+        assert post(client, Authorization=token("alice", "app-1")) == 200
+        session = {"Mcp-Session-Id": opened[3].headers["Mcp-Session-Id"], "Authorization": token("mallory", "app-3")}
+        assert client.delete("mcp", headers=session).status_code == 200
+        assert post(client, Authorization=token("mallory", "app-9")) == 200
+
+
+def test_calls_that_are_not_answered_hold_only_so_much(
+    loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]
+):
+    """Also those of clients that are gone."""
+    silent = {"command": sys.executable, "args": ["-IS", str(SILENT)]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"up": silent}}))
+    served = serve_over_http(loaded_python, tmp_path, ended, SIGN_IN, "--expose", "never")
+    call = request(2, "tools/call", {"name": "up_wait", "arguments": {"text": "x" * 4_000_000}})
+    with open_http(served) as client:
+        headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+        headers["Mcp-Session-Id"] = open_session(client).headers["Mcp-Session-Id"]
+        client.post("mcp", content=INITIALIZED, headers=headers)
+        statuses: list[int] = []
+        for _ in range(9):
+            with client.stream("POST", "mcp", content=call, headers=headers) as answer:
+                statuses.append(answer.status_code)
+        assert statuses == [200] * 8 + [429]
+        assert client.post("mcp", content=request(3, "ping"), headers=headers).status_code == 200
 
 
 def test_idle_sessions_end(loaded_python: LoadedPython, tmp_path: Path, ended: list[Served]):
