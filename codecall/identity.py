@@ -5,7 +5,7 @@ The caller (`client_key`) is identified by what it cannot change to escape its l
     authenticated                      issuer and subject of the token, else its client id. Not the client id first:
                                        with dynamic registration a user can have as many as they like. Of a
                                        `MultiAuth`, the source that has verified the token belongs to it. A token
-                                       with neither is a caller of its own, but where rates are counted.
+                                       with neither is a caller of its own, but where rates and shares are counted.
     HTTP, anonymous                    the address of the peer (for IPv6 its /64 network). Not the session id: a new
                                        session is free, and on 2026-07-28 connections every request has a new one.
                                        Not `X-Forwarded-For`: only the ASGI server knows which proxies to trust.
@@ -89,12 +89,18 @@ def client_name(context: Context | None) -> str:
 def client_key(context: Context | None) -> str:
     """The caller, as the table at the top of this module says; a hash, so that no identity is stored.
 
-    What belongs to a caller belongs to one token where that names nobody. For rates all such tokens are one caller: a
-    new one must not be a way around a rule.
+    What belongs to a caller belongs to one token where that names nobody. For rates and shares all such tokens are one
+    caller: a new one must not be a way around a rule.
     """
     token = get_access_token()
     if token is not None and _names_nobody(token):
         return _hash(("token", token.token))
+    return _hash(_client(context))
+
+
+def share_key(context: Context | None) -> str:
+    """The caller that a share of what all have counts for: as `client_key`, but that tokens which name nobody are one
+    caller, as for rates."""
     return _hash(_client(context))
 
 

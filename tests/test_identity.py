@@ -15,7 +15,7 @@ from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 
 from codecall import OptionsError, RateLimitPlugin
-from codecall.identity import client_key
+from codecall.identity import client_key, share_key
 
 TOKENS: dict[str, dict[str, Any]] = {
     "ann": {"client_id": "app-1", "scopes": [], "sub": "ann", "iss": "https://id.example", "org": "acme"},
@@ -123,20 +123,21 @@ async def test_a_subject_of_two_sources_is_two_people() -> None:
     assert len({*owners.values()}) == 4
 
 
-async def test_tokens_of_a_source_that_name_nobody_are_callers_of_their_own() -> None:
+async def test_tokens_of_a_source_that_name_nobody_are_callers_of_their_own_with_one_share() -> None:
     keys = RSAKeyPair.generate()
     mcp = FastMCP[Any]("crm", auth=MultiAuth(verifiers={"keys": JWTVerifier(public_key=keys.public_key)}))
 
     @mcp.tool
-    def owner() -> str:
-        return client_key(get_context())
+    def keys_of_caller() -> list[str]:
+        return [client_key(get_context()), share_key(get_context())]
 
-    owners: set[str] = set()
+    told: list[list[str]] = []
     async with asgi_server(mcp) as running:
         for number in ("1", "2"):
             async with running.client(auth=keys.create_token(subject="", additional_claims={"jti": number})) as client:
-                owners.add((await client.call_tool("owner", {})).data)
-    assert len(owners) == 2
+                told.append((await client.call_tool("keys_of_caller", {})).data)
+    owners, shares = zip(*told, strict=True)
+    assert (len({*owners}), len({*shares})) == (2, 1)
 
 
 @pytest.mark.parametrize("written", ["github/4711", "7", "[1]", '["a", ["b"]]', "{}", ""])

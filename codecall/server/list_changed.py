@@ -22,7 +22,7 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 
-from codecall.identity import client_key
+from codecall.identity import share_key
 from codecall.server.fastmcp_internals import client_connection, handler_registry
 
 logger = logging.getLogger("codecall")
@@ -70,7 +70,7 @@ class ListChangedNotifier(Middleware):
     ) -> mcp_types.SubscriptionsListenResult:
         if get_access_token() is None:
             return await self._listen_handler(context, params)
-        caller, most = client_key(None), MAX_STREAMS // SHARE
+        caller, most = share_key(None), MAX_STREAMS // SHARE
         if self._streams[caller] >= most:
             raise MCPError(
                 code=mcp_types.INTERNAL_ERROR, message=f"Subscription limit reached: one caller may have {most} streams"

@@ -2,13 +2,16 @@
 
 FastMCP has no option for either. The SDK's manager of sessions has the first as an attribute. For the second its
 private names are used: `_admit_session`, which opens a session or returns None where that is refused, and
-`_session_owners`, who has signed in to open each.
+`_server_instances`, the open ones by id. Its own record of who has opened each has client ids, of which a person may
+have many.
 """
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING, Any, Final
+
+from codecall.identity import share_key
 
 if TYPE_CHECKING:
     from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
@@ -36,14 +39,24 @@ def limit_sessions(app: Any, max_sessions: int) -> None:
     """
     manager = _session_manager(app)
     manager.max_sessions = max_sessions
-    admit, owners = manager._admit_session, manager._session_owners  # pyright: ignore[reportPrivateUsage]
+    admit, sessions = manager._admit_session, manager._server_instances  # pyright: ignore[reportPrivateUsage]
     own = sessions_per_caller(max_sessions)
+    callers: dict[str, str] = {}
+    """By session, some of which may have ended."""
 
     def admit_within_share(requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
-        if requestor is not None and list(owners.values()).count(requestor) >= own:
+        if requestor is None:
+            return admit(requestor)
+        for ended in callers.keys() - sessions.keys():
+            del callers[ended]
+        caller = share_key(None)
+        if list(callers.values()).count(caller) >= own:
             logger.warning("A caller may open no more sessions: it has %d", own)
             return None
-        return admit(requestor)
+        transport = admit(requestor)
+        if transport is not None and transport.mcp_session_id is not None:
+            callers[transport.mcp_session_id] = caller
+        return transport
 
     manager._admit_session = admit_within_share  # pyright: ignore[reportPrivateUsage]
 

@@ -43,7 +43,7 @@ from codecall.gateway.upstream.process import ServerProcess
 from codecall.gateway.upstream.relay import CURRENT_CALL, InFlightCall, MessageRouter
 from codecall.gateway.upstream.session import RelayingSession
 from codecall.gateway.upstream.stdio import ProcessTransport
-from codecall.identity import client_key
+from codecall.identity import share_key
 
 if TYPE_CHECKING:
     from codecall.gateway.upstream.rest.openapi import OpenApiTransport
@@ -183,7 +183,7 @@ class UpstreamConnection:
         CURRENT_CALL.set(call)
         try:
             with call.scope:
-                async with self._shares.take(client_key(context) if context else None):
+                async with self._shares.take(share_key(context) if context else None):
                     call.was_sent = not over_http  # there the transport tells when it is
                     yield call
                 self.has_answered = True
