@@ -14,7 +14,7 @@ INTERNALS: dict[str, set[str]] = {
     "meta_tools/tasks.py": {"_srctx"},
     "server/fastmcp_internals.py": {"_client_log_levels", "_connection", "_mcp_server"},
     "catalog/cache/fastmcp_internals.py": {"_inner", "_list_tools", "_prefix", "_server"},
-    "gateway/serve/sessions.py": {"_admit_session", "_session_owners"},
+    "gateway/serve/sessions.py": {"_admit_session", "_server_instances"},
     "gateway/upstream/session.py": {"_mcp_server", "_srctx", "_x_mcp_header_maps"},
     "audit/sinks.py": {"_logs"},
     "composite/templates.py": {"_builtin_functions"},

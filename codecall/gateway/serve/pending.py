@@ -76,7 +76,7 @@ class PendingRequest:
             self._quota.requests[caller] += 1
         if size > SMALL:
             if not self._quota.bytes.hold(caller, size - self._size):
-                return "large requests of this caller, or of all together, that are not answered yet have too many bytes"
+                return "large requests of this caller, or of all, that are not answered yet have too many bytes"
             self._size = size
         return None
 

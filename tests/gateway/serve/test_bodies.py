@@ -231,7 +231,7 @@ async def test_only_so_much_is_held_of_bodies_that_have_not_ended(little: None) 
     refused = Request(bounded, HALF, {"body": b" " * 60}, peer="192.0.2.3")  # they are too much for all together
     await refused.answer()
     assert refused.status == 429
-    why = "large requests of this caller, or of all together, that are not answered yet have too many bytes"
+    why = "large requests of this caller, or of all, that are not answered yet have too many bytes"
     assert why in refused.sent[1]["body"].decode()
     assert refused.coming.empty()  # a client that cannot send the rest does not read the refusal
     first.coming.put_nowait({"type": "http.request", "body": b"1"})
