@@ -246,6 +246,7 @@ def attacks() -> dict[str, Callable[[], object]]:
         "take time": spin,
         "write a large file": lambda: os.write(3, b"x"),
         "environment": environment,
+        "time zone": lambda: time.localtime(0).tm_gmtoff,
         "open descriptors": open_descriptors,
         "where am I": os.getcwd,
         "sleep": lambda: time.sleep(0.001),

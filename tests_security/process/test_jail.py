@@ -19,6 +19,9 @@ INSIDE = Path(__file__).parent / "compromised_worker.py"
 
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the layers are those of Linux")
 
+ENVIRONMENT = '{"TZ": "UTC0"}'
+"""All that a worker has of one, wherever it runs."""
+
 KILLED = "killed"
 """The kernel ended the process: SIGSYS."""
 
@@ -34,7 +37,7 @@ def attempt() -> Iterator[Attempt]:
     with ours:
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-I", str(INSIDE)], stdin=theirs.fileno(), env={"CANARY": "environment"}
+                [sys.executable, "-I", str(INSIDE)], stdin=theirs.fileno(), env={"CANARY": "environment", "TZ": "JST-9"}
             )
         ours.settimeout(20)
         yield lambda layers, attack: outcome_of(ours, layers, attack)
@@ -90,7 +93,8 @@ REFUSED = {
     "where am I": "EPERM",
     "write a large file": "EPERM",
     "take memory": "MemoryError",
-    "environment": "{}",
+    "environment": ENVIRONMENT,
+    "time zone": 0,
     "nothing": "done",
     "sleep": None,
 }
@@ -141,7 +145,8 @@ ALONE: list[tuple[str, str, object]] = [
     ("privileges", "read a secret file", "EACCES"),
     ("privileges", "change the root", "EPERM"),
     ("privileges", "reboot", "EPERM"),
-    ("surroundings", "environment", "{}"),
+    ("surroundings", "environment", ENVIRONMENT),
+    ("surroundings", "time zone", 0),
     ("surroundings", "where am I", "/"),
     ("descriptors", "open descriptors", "[]"),
     ("descriptors", "write a large file", "EBADF"),

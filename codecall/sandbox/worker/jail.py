@@ -13,6 +13,7 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, NamedTuple, cast
@@ -75,6 +76,9 @@ def _descriptors(_: Terms) -> str:
 
 def _surroundings(_: Terms) -> str:
     os.environ.clear()
+    # Otherwise it would be the machine's; some C libraries read the variable again, so it stays.
+    os.environ["TZ"] = "UTC0"
+    time.tzset()
     os.chdir("/")
     return ""
 
@@ -139,7 +143,7 @@ def _syscalls(_: Terms) -> str:
 
 
 SHARED: Final = (
-    Row("surroundings", "read an environment variable, or learn where the server works", _surroundings),
+    Row("surroundings", "read an environment variable, or learn the folder or the time zone that the server works in", _surroundings),
     Row("privileges", "act as root when the server does, or with any capability, now or later", _privileges),
     Row("undumpable", "be looked into by another process of its user, or leave a core file", _undumpable),
 )

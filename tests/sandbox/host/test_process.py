@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import socket
 import subprocess
 import sys
@@ -46,3 +48,26 @@ def test_an_interpreter_that_is_gone_is_named() -> None:
     assert raised.value.hint == (
         "`/nowhere/python` was `sys.executable` when the server started: start it with an interpreter that is there."
     )
+
+
+def test_local_time_of_a_worker_is_utc_wherever_its_machine_is() -> None:
+    """A machine's own zone is read as `TZ` is, by the C library, while the interpreter starts."""
+    look = (
+        "import time; assert time.timezone == -9 * 3600\n"
+        "from codecall.sandbox.worker import startup\n"
+        "from codecall.sandbox.agentscript.engine.realm import Realm\n"
+        "from codecall.sandbox.agentscript.instrument import instrument\n"
+        "from codecall.sandbox.agentscript.policy import Rules\n"
+        "from codecall.sandbox.agentscript.validate import validate_javascript\n"
+        "startup.load_and_jail()\n"
+        "limits = startup.WARM_UP_LIMITS\n"
+        "script = 'const d = new Date(\"2026-10-20T19:30:00+01:00\");'\n"
+        "script += 'return [d.toLocaleTimeString(), d.getHours(), d.getTimezoneOffset()]'\n"
+        "realm = Realm(limits, lambda *_: None, lambda: 0.0)\n"
+        "checked = validate_javascript(script, Rules.from_limits(limits))\n"
+        "realm.start(instrument(script, checked, max_iterations=100), context=None)\n"
+        "print(realm.outcome.value)"
+    )
+    environment = {"TZ": "JST-9", "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True, env=environment)
+    assert json.loads(ran.stdout) == ["6:30:00 PM", 18, 0]
