@@ -76,6 +76,9 @@ class StatementSite:
     """Start of its condition, for `test`."""
 
 
+DataUse = Literal["spread", "taken apart", "tested"]
+
+
 @dataclass(frozen=True, slots=True)
 class DataSite:
     """An expression whose value is used as data without reading a property, so that a promise would go unnoticed:
@@ -84,7 +87,7 @@ class DataSite:
 
     start: int
     end: int
-    tested: bool
+    use: DataUse
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ the script's end, so lines stay what they were; `InstrumentedScript.original_pos
     functions   ++__ag_s>__ag_n&&(__ag_n=__ag_t(__ag_s,__ag_p));   at each entry: steps, and now and then the clock
     loops       {let __ag_i3=0;for(…){…;++__ag_i3>MAX&&__ag_l();…}}    turns of this loop since it was entered
     catch       __ag_c(error);            a limit passes through; a `try` with only `finally` gets a clause for it
-    data        {...__ag_d((x))}          a promise has no properties to spread: it was not awaited
-                if (__ag_d((f()),1))      nor is it true or false
+    data        {...__ag_d((x),'spread')}      a promise has no properties: it was not awaited; a text has characters
+                if (__ag_d((f()),'tested'))    nor is it true or false
     integers    9007199254740993n     a number could not hold it
     places      0;const {a}=b       what has a pattern, or is the script's value: the engine records no place for it
     lookups     `${((__ag_m=byId[(__ag_k=id)])??__ag_u(__ag_m,3,byId,__ag_k))}`     what is not found is noted
@@ -151,7 +151,7 @@ def instrument(script: str, checked: CheckedScript, *, max_iterations: int) -> I
     for integer in checked.integers:
         inserts.items.append((integer.end, _CLOSE, _FOREMOST, 0, "n"))
     for site in checked.data_sites:
-        inserts.around(site.start, site.end, "__ag_d((", "),1)" if site.tested else "))")
+        inserts.around(site.start, site.end, "__ag_d((", f"),'{site.use}')")
     for declaration in checked.destructuring_sites:
         if declaration.is_var:
             inserts.around(declaration.start, declaration.end, f"{{{_PLACE}", "}")

@@ -24,7 +24,7 @@
   const isFinite = Number.isFinite;
   const floor = Math.floor;
   const toText = String;
-  const GlobalDate = Date, GlobalError = Error, GlobalMap = Map, GlobalSet = Set;
+  const GlobalDate = Date, GlobalError = Error, GlobalMap = Map, GlobalObject = Object, GlobalSet = Set;
   const GlobalPromise = Promise, GlobalProxy = Proxy, GlobalTypeError = TypeError, GlobalRangeError = RangeError, GlobalWeakMap = WeakMap;
   const then = uncurry(Promise.prototype.then);
   const promiseResolve = Promise.resolve.bind(Promise);
@@ -978,11 +978,13 @@
     get(target, key, promise) { return key === isConcatSpreadable ? undefined : throwUnawaited(promise, describeRead(key)); },
     has(target, key) { guardStopped(); throw new GlobalTypeError(`a promise was not awaited: ${typeof key === 'string' ? `'${bounded(key, 100)}'` : 'a symbol'} was looked for in it`); },
   });
-  function awaited(value, tested) {
+  // `use` is that of `DataSite`; undefined: properties are taken.
+  function awaited(value, use) {
     if (typeof value === 'object' && value !== null && getPrototypeOf(value) === promisePrototype) {
-      throwUnawaited(value, tested ? 'it was tested or compared' : 'its properties were taken');
+      throwUnawaited(value, use === 'tested' ? 'it was tested or compared' : 'its properties were taken');
     }
-    return value;
+    // The engine would spread nothing of a text.
+    return typeof value === 'string' && use === 'spread' ? GlobalObject(value) : value;
   }
 
   // Names that data commonly uses (an error's `name`) become accessors that define an own property on assignment:

@@ -217,12 +217,12 @@ def _unary(walk: Walk, node: Node, scope: Scope) -> None:
             walk.assign(target, scope)
             return
     elif node.operator == "!":
-        walk.add_data_site(argument, tested=True)
+        walk.add_data_site(argument, "tested")
     walk.push(argument, scope)
 
 
 def _conditional(walk: Walk, node: Node, scope: Scope) -> None:
-    walk.add_data_site(node.test, tested=True)
+    walk.add_data_site(node.test, "tested")
     walk.push_all([node.test, node.consequent, node.alternate], scope)
 
 
@@ -234,8 +234,8 @@ def _update(walk: Walk, node: Node, scope: Scope) -> None:
 def _binary(walk: Walk, node: Node, scope: Scope) -> None:
     walk.check_operator(node)
     if node.operator in _COMPARES:
-        walk.add_data_site(node.left, tested=True)
-        walk.add_data_site(node.right, tested=True)
+        walk.add_data_site(node.left, "tested")
+        walk.add_data_site(node.right, "tested")
     elif node.operator == "in":
         walk.owners.add_enumerated(node.right)
     walk.push(node.left, scope)
@@ -252,7 +252,7 @@ def _assignment(walk: Walk, node: Node, scope: Scope) -> None:
 def _object(walk: Walk, node: Node, scope: Scope) -> None:
     for item in node.properties:
         if item.type != "Property":
-            walk.add_data_site(item.argument)
+            walk.add_data_site(item.argument, "spread")
             walk.push(item, scope)
             continue
         if item.kind not in PROPERTY_KINDS:
@@ -359,7 +359,7 @@ def _declare_class(walk: Walk, name: Node, scope: Scope) -> None:
 
 
 def _if(walk: Walk, node: Node, scope: Scope) -> None:
-    walk.add_data_site(node.test, tested=True)
+    walk.add_data_site(node.test, "tested")
     walk.push_all([node.test, node.consequent, node.alternate], scope)
 
 

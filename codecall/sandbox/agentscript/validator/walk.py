@@ -15,6 +15,7 @@ from codecall.sandbox.agentscript.checked import (
     AsyncCallback,
     CatchSite,
     DataSite,
+    DataUse,
     DestructuringSite,
     FunctionSite,
     LoopSite,
@@ -142,12 +143,12 @@ class Walk:
             if node is not None:
                 self.stack.append((node, scope))
 
-    def add_data_site(self, node: Node, *, tested: bool = False) -> None:
+    def add_data_site(self, node: Node, use: DataUse) -> None:
         """Record that the value of `node` is used as data here. A promise that is tested may be one that is kept for
         later; that of `callTool` and its kin is a new one."""
         callee = node.callee.name if node.type == "CallExpression" and node.callee.type == "Identifier" else None
-        if not tested or callee in NAMES_A_CALL:
-            self.data_sites.append(DataSite(node.range[0] - PREFIX_LENGTH, node.range[1] - PREFIX_LENGTH, tested))
+        if use != "tested" or callee in NAMES_A_CALL:
+            self.data_sites.append(DataSite(node.range[0] - PREFIX_LENGTH, node.range[1] - PREFIX_LENGTH, use))
 
     def add_use(self, node: Node, scope: Scope, *, assigned: bool = False) -> None:
         """Record that an identifier stands for a value here."""
@@ -199,7 +200,7 @@ class Walk:
         if value is None or pattern.type != "ObjectPattern":
             return
         if any(item.type == "RestElement" for item in pattern.properties):
-            self.add_data_site(value)
+            self.add_data_site(value, "taken apart")
         if value.type != "Identifier":
             return
         for item in pattern.properties:

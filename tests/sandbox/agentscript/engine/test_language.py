@@ -46,6 +46,13 @@ PROGRAMS: list[tuple[str, object]] = [
     ("async function main() { return 9 }\nmain()", 9),
     ("async function main() { return await callTool('text', {}) }\nreturn main();", "just text"),
     ("'use strict'; 5", 5),
+    # Spreading
+    ("return { ...'ab' }", {"0": "a", "1": "b"}),
+    ("const p = { venue: 'é' }; return { ok: 1, ...p.venue, ...'n' }", {"ok": 1, "0": "n"}),
+    ("const { length, ...rest } = 'ab'; return [length, rest]", [2, {"0": "a", "1": "b"}]),
+    ("let rest; const text = ({ ...rest } = 'a'); return [typeof text, rest]", ["string", {"0": "a"}]),
+    ("return { ...5, ...true, ...null, ...undefined, ...5n, ...'' }", {}),
+    ("return { a: 1, ...[7] }", {"0": 7, "a": 1}),
     # Tools
     ("return await callTool('echo', {a: [1, {b: null}]})", {"a": [1, {"b": None}]}),
     ("return await callTool('echo')", {}),
