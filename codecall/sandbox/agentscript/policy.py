@@ -678,7 +678,11 @@ GLOBALS: Final[Mapping[str, GlobalRow]] = _by_name(
         *_absent("InternalError", "It is thrown by the engine alone; ask for `error.name`."),
         *_absent("DOMException", "Throw `new Error(message)`, with a `name` of its own if need be."),
         *_absent("SuppressedError DisposableStack AsyncDisposableStack", VARIANTS["using"].instead),
-        *_absent("Intl", "Format by hand: `toFixed`, `padStart`, `toISOString().slice(0, 10)`."),
+        *_absent(
+            "Intl",
+            "Format by hand: `toFixed`, `padStart`, `toISOString().slice(0, 10)`. Dates are in UTC; the clock time of a "
+            "text stands in it: `text.slice(11, 16)`.",
+        ),
         *_absent("WeakMap", "Use `Map`."),
         *_absent("WeakSet", "Use `Set`."),
         *_absent("Iterator", "Use arrays, or a generator function."),
