@@ -64,7 +64,7 @@ def compile_error(script: str, engine: Any = None) -> str | None:
 def returning(script: str, checked: CheckedScript) -> str:
     """`script` with the `return` that the contract lets it leave out, and a look at what it spreads or tests."""
     inserts = [(site.start, -site.end, "data((") for site in checked.data_sites]
-    inserts += [(site.end, -site.start - 2**30, "), 1)" if site.tested else "))") for site in checked.data_sites]
+    inserts += [(site.end, -site.start - 2**30, f"), '{site.use}')") for site in checked.data_sites]
     if checked.last_start is not None:
         inserts.append((checked.last_start, -(2**31), "return "))
     text, end = "", len(script)

@@ -19,9 +19,10 @@
     },
     has(_, key) { return forgotten(`${typeof key === 'string' ? `'${key}'` : 'a symbol'} was looked for in it`); },
   }));
-  const spread = (value, tested) => {
+  const spread = (value, use) => {
     const isPromise = typeof value === 'object' && value !== null && getPrototypeOf(value) === promisePrototype;
-    return isPromise ? forgotten(tested ? 'it was tested or compared' : 'its properties were taken') : value;
+    if (isPromise) return forgotten(use === 'tested' ? 'it was tested or compared' : 'its properties were taken');
+    return typeof value === 'string' && use === 'spread' ? Object(value) : value; // the engine would spread nothing
   };
   globalThis.data = spread;
   for (const name of ['entries', 'getOwnPropertyNames', 'keys', 'values']) {

@@ -680,8 +680,8 @@ GLOBALS: Final[Mapping[str, GlobalRow]] = _by_name(
         *_absent("SuppressedError DisposableStack AsyncDisposableStack", VARIANTS["using"].instead),
         *_absent(
             "Intl",
-            "Format by hand: `toFixed`, `padStart`, `toISOString().slice(0, 10)`. Dates are in UTC; the clock time of a "
-            "text stands in it: `text.slice(11, 16)`.",
+            "Format by hand: `toFixed`, `padStart`, `toISOString().slice(0, 10)`. Dates are in UTC; the clock time of "
+            "a text stands in it: `text.slice(11, 16)`.",
         ),
         *_absent("WeakMap", "Use `Map`."),
         *_absent("WeakSet", "Use `Set`."),

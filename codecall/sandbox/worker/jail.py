@@ -143,7 +143,7 @@ def _syscalls(_: Terms) -> str:
 
 
 SHARED: Final = (
-    Row("surroundings", "read an environment variable, or learn the folder or the time zone that the server works in", _surroundings),
+    Row("surroundings", "read an environment variable, or learn the server's folder or time zone", _surroundings),
     Row("privileges", "act as root when the server does, or with any capability, now or later", _privileges),
     Row("undumpable", "be looked into by another process of its user, or leave a core file", _undumpable),
 )
