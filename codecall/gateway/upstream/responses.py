@@ -23,6 +23,7 @@ from codecall.gateway.upstream.messages import (
     Throttle,
     TooLargeError,
     find_excess,
+    find_long_number,
     find_request_id,
     find_response_id,
     message_cost,
@@ -302,21 +303,20 @@ def checked_body(body: bytes) -> bytes:
     """The repaired body.
 
     Raises:
-        httpx2.StreamError: it has too many values, or as many as make it costly to find that it is no message.
+        httpx2.StreamError: it has too many values or too long numbers, or as many values as make it costly to find that
+            it is no message.
     """
-    reason = "" if (excess := find_excess(body)) is None else f"it has more than {excess}"
-    if not reason and message_cost(body) > _QUICK_VALUES and body.lstrip().startswith((b"{", b"[")):
+    if (excess := find_excess(body) or find_long_number(body)) is not None:
+        raise unread(f"it has more than {excess}")
+    if message_cost(body) > _QUICK_VALUES and body.lstrip().startswith((b"{", b"[")):
         try:
             message = parse_message(body)
         except TooLargeError as limit:
-            reason = f"it has more than {limit}"
-        else:
-            if message is None:
-                reason = "it is no valid message"
-            elif isinstance(message, JSONRPCError):
-                return message.model_dump_json(exclude_unset=True).encode()
-    if reason:
-        raise unread(reason)
+            raise unread(f"it has more than {limit}") from None
+        if message is None:
+            raise unread("it is no valid message")
+        if isinstance(message, JSONRPCError):
+            return message.model_dump_json(exclude_unset=True).encode()
     return replace_lone_surrogates(body)
 
 

@@ -276,8 +276,10 @@ async def test_a_body_that_is_no_message_is_not_quoted(body: str) -> None:
     [
         ("application/json; x=event-stream", "gzip", "", "it is compressed"),
         ("Text/Event-Stream", "gzip", "", "it is compressed"),
-        ("application/json", "", "[],", "it has more than 200,000 values"),
-        ("text/event-stream; charset=utf-8", "", "[],", "it has more than 200,000 values"),
+        ("application/json", "", "[]," * 100_001, "it has more than 200,000 values"),
+        ("text/event-stream; charset=utf-8", "", "[]," * 100_001, "it has more than 200,000 values"),
+        ("application/json", "", "9" * 401 + ",", "it has more than 400 digits in a number"),
+        ("text/event-stream", "", "9" * 401 + ",", "it has more than 400 digits in a number"),
     ],
 )
 async def test_no_kind_of_answer_escapes_its_bounds(media_type: str, encoding: str, value: str, why: str) -> None:
@@ -289,7 +291,7 @@ async def test_no_kind_of_answer_escapes_its_bounds(media_type: str, encoding: s
             result = {"content": [{"type": "text", "text": "[],\ud83d" * 70_000}]}
         body = json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), "result": result})
         if bad := calls and asked["params"]["arguments"]["bad"]:
-            body = body.replace('"content"', f'"structuredContent":{{"a":[{value * 100_001}0]}},"content"')
+            body = body.replace('"content"', f'"structuredContent":{{"a":[{value}0]}},"content"')
         if calls and "event" in media_type.partition(";")[0].lower():
             body = f": hello\r\n\r\nevent: message\ndata: {body}\n\n"
         if calls:

@@ -92,6 +92,19 @@ async def test_what_one_server_lists_has_a_bound(
             await backend.fetch_listing()
 
 
+async def test_long_integers_of_a_listing_count_as_several_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MAX_VALUES", 500)
+    server = Listed(tmp_path, "numbers")
+    async with Backend("numbers", StdioServer.read(server.options, where="")) as backend:
+        server.say({**tool("short"), "_meta": {"a": [10**17] * 200, "b": ["9" * 40] * 200}})
+        assert len((await backend.fetch_listing()).tools) == 1
+        server.say({**tool("long"), "_meta": {"a": [10**39] * 60}})
+        with pytest.raises(ServerUnavailableError, match="lists more than 500 values"):
+            await backend.fetch_listing()
+
+
 async def test_tools_with_an_invalid_header_count_and_are_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

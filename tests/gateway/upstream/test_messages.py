@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from fastmcp import Client
 from fastmcp.client.elicitation import ElicitResult
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from mcp import MCPError
 from mcp_types import JSONRPCError, JSONRPCResponse
 
@@ -17,6 +20,7 @@ from codecall.gateway.upstream import messages, relay
 from codecall.gateway.upstream import session as sessions
 from codecall.gateway.upstream import stdio as pipes
 from codecall.gateway.upstream.messages import (
+    MAX_DIGITS,
     MAX_MESSAGE_LEVELS,
     MAX_MESSAGE_VALUES,
     Throttle,
@@ -24,6 +28,7 @@ from codecall.gateway.upstream.messages import (
     count_levels,
     count_values,
     find_excess,
+    find_long_number,
     is_within_value_limit,
     outside_strings,
     parse_message,
@@ -141,6 +146,49 @@ async def test_what_may_be_nested_holds_nobody_up() -> None:
         await assert_turns_below(65, read)  # 16; of 195,000 values 180 deep, 195
 
 
+LONG = "9" * (MAX_DIGITS + 1)
+
+
+@pytest.mark.parametrize("number", [LONG, f"-{LONG}", f"{LONG}.5", f"0.{LONG}", f"1e{LONG}", f"1E-{LONG}", f"{LONG}e1"])
+def test_an_answer_with_a_long_number_is_answered_in_its_place(number: str) -> None:
+    read = parse_message(b'{"jsonrpc":"2.0","id":7,"result":{"a":["\\"",%s]}}' % number.encode())
+    assert isinstance(read, JSONRPCError)
+    assert read.error.message == "The server's answer was not read: it has more than 400 digits in a number"
+    assert parse_message(b'{"jsonrpc":"2.0","method":"x","params":{"a":%s}}' % number.encode()) is None
+
+
+DIGITS = st.integers(1, 2 * MAX_DIGITS).map("7".__mul__)
+TEXTS = st.one_of(DIGITS, st.text(max_size=3), st.tuples(st.text('"\\,:[', max_size=3), DIGITS).map("".join))
+NUMBERS = st.integers(0, MAX_DIGITS).map(lambda digits: int("0" + "7" * digits)) | st.floats(allow_nan=False)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.recursive(
+        TEXTS | NUMBERS,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+        max_leaves=20,
+    ),
+    st.integers(1, 300),
+    st.booleans(),
+)
+def test_digits_count_in_numbers_alone(value: object, more: int, ascii_only: bool) -> None:
+    long = int("7" * (MAX_DIGITS + more))
+    assert find_long_number(json.dumps(value, ensure_ascii=ascii_only).encode()) is None
+    for each in (long, [value, -long], {"a": [long], "b": value}):
+        written = json.dumps(each, ensure_ascii=ascii_only, separators=(",", ":"))
+        assert find_long_number(written.encode()) == "400 digits in a number"
+
+
+@pytest.mark.parametrize("double", [1.7976931348623157e308, 2.2250738585072014e-308, 5e-324])
+def test_every_double_may_be_written_out_in_full(double: float) -> None:
+    written = format(Decimal(repr(double)), "f")
+    assert len(written) > 300
+    read = parse_message(b'{"jsonrpc":"2.0","id":7,"result":{"a":%s}}' % written.encode())
+    assert isinstance(read, JSONRPCResponse)
+    assert float(read.result["a"]) == double
+
+
 def test_what_is_no_answer_is_not_taken_for_one() -> None:
     for line in (b'{"id":7,"result":"a line of a log', b'{"level":"info","id":7}', b"{", b"[1,2]", b'{"jsonrpc": 1}'):
         assert parse_message(line) is None
@@ -192,9 +240,11 @@ async def test_an_answer_that_cannot_be_read_fails_its_call_alone() -> None:
     async with Backend("raw", RAW) as backend:
         assert (await write(backend, answer(r'"\ud800"'))).structured_content == {"a": "\ufffd"}
         pid = backend.health.pid
-        for value, why in (("1" + "0" * 5000, "number out of range"), (f"[{MANY}]", "more than 200,000 values")):
+        for value, why in ((LONG, "more than 400 digits in a number"), (f"[{MANY}]", "more than 200,000 values")):
             with pytest.raises(ServerUnavailableError, match=f"cannot be read: .*{why}"):
                 await write(backend, answer(value))
+        unasked = f'{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"info","data":{LONG}}}}}'
+        assert result_text(await write(backend, (unasked, 1), (FINE, 1))) == "fine"
         assert backend.health.pid == pid
 
 

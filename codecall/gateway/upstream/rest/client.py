@@ -22,16 +22,13 @@ from codecall.gateway.upstream.bounds.http_client import create_http_client
 from codecall.gateway.upstream.messages import (
     MAX_ERROR_CHARS,
     find_excess,
-    outside_strings,
+    find_long_number,
 )
 from codecall.gateway.upstream.responses import BoundedBody, ErrorBody, take_charset, unread
 from codecall.jsonio.check import replace_lone_surrogates
 
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
 """Largest answer of an API."""
-
-MAX_DIGITS: Final = 1_000
-"""Longest number in an answer; the time to read one grows by the square of its digits."""
 
 CALL_HEADERS: ContextVar[Set[str]] = ContextVar("codecall_call_headers", default=frozenset())
 """The headers, in lower case, that the arguments of the call under way set."""
@@ -43,8 +40,6 @@ _JSON_VALUES: Final = re.compile(rb"[\s\0\xef\xbb\xbf]*+[\[{]")
 """How an answer begins that may have many values. In UTF-16 and UTF-32, which JSON may be in, too, there are zeros."""
 _JSON_NUMBERS: Final = re.compile(rb"[\s\0\xef\xbb\xbf]*+[\[{\d-]")
 _NO_TEXT: Final = "it is no text in UTF-8, and names no other encoding that is read"
-
-_ONE_DIGIT: Final = bytes.maketrans(b"123456789", b"000000000")
 
 
 def create_client(base_url: str, options: OpenApiServer, public_but: str | None) -> httpx2.AsyncClient:
@@ -101,15 +96,11 @@ def _checked_answer(body: bytes, charset: str) -> bytes:
         body = text.encode()
     if _JSON_NUMBERS.match(body) is None:
         return body
+    excess = None
     if _JSON_VALUES.match(body) is not None:
         if json.detect_encoding(body) not in ("utf-8", "utf-8-sig"):
             raise unread(_NO_TEXT)
-        if (excess := find_excess(body)) is not None:
-            raise unread(f"it has more than {excess}")
-    if _has_long_number(body) and _has_long_number(outside_strings(body)):
-        raise unread(f"it has a number of more than {MAX_DIGITS:,} digits")
+        excess = find_excess(body)
+    if (excess := excess or find_long_number(body)) is not None:
+        raise unread(f"it has more than {excess}")
     return replace_lone_surrogates(body)
-
-
-def _has_long_number(data: bytes) -> bool:
-    return b"0" * (MAX_DIGITS + 1) in data.translate(_ONE_DIGIT)

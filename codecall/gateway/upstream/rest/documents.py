@@ -16,7 +16,7 @@ from codecall.concurrency import StoppableThreads
 from codecall.errors import OptionsError
 from codecall.gateway.config.options import OpenApiServer
 from codecall.gateway.upstream.bounds.http_client import create_http_client
-from codecall.gateway.upstream.messages import is_within_value_limit
+from codecall.gateway.upstream.messages import find_long_number, is_within_value_limit
 from codecall.gateway.upstream.responses import COMPRESSED, ResponseBody
 from codecall.gateway.upstream.rest.work import MAX_DEPTH
 from codecall.jsonio.check import NotJsonError
@@ -174,6 +174,9 @@ def _parse(name: str, text: bytes) -> dict[str, Any]:
                 value = read_quickly(decoded, as_text=_API_VERSION)
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
             value = None
+    else:
+        if (excess := find_long_number(text)) is not None:
+            raise too_much_error(name, f"it has more than {excess}")
     if not isinstance(value, dict) or not isinstance(cast("dict[str, object]", value).get("paths"), dict):
         raise OptionsError(
             f"servers.{name}.openapi: this is no OpenAPI document",

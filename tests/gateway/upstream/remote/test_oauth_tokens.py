@@ -279,7 +279,7 @@ async def test_a_token_that_has_expired_on_arrival_is_used_until_it_is_refused(
 
 
 async def test_a_token_for_longer_than_there_is_time_is_used(opened: list[str]) -> None:
-    authority = Authority(expires_in=10**400)
+    authority = Authority(expires_in=10**399)
     async with (
         served(Resource(authority)) as url,
         Backend("far", HttpServer(url=url, auth="oauth")) as backend,

@@ -89,6 +89,16 @@ async def test_values_are_counted_before_a_document_is_read(
         await read_document("a", options)
 
 
+async def test_a_document_with_a_long_number_is_too_much(tmp_path: Path):
+    path = tmp_path / "api.json"
+    for value in (f'"{"9" * 401}"', "9" * 400):
+        path.write_text(f"{JSON_HEAD}{value}}}")
+        assert (await read_document("a", OpenApiServer(openapi=str(path))))[0]["x-a"]
+    path.write_text(JSON_HEAD + "9" * 401 + "}")
+    with pytest.raises(OptionsError, match="the document is too much: it has more than 400 digits in a number"):
+        await read_document("a", OpenApiServer(openapi=str(path)))
+
+
 async def test_a_document_is_decoded_beside_the_event_loop(tmp_path: Path):
     path = tmp_path / "api.json"
     path.write_text(JSON_HEAD + "{" + ",".join(f'"{number:x}":1' for number in range(400_000)) + "}}")
