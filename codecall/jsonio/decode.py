@@ -27,8 +27,11 @@ from codecall.sandbox import wire
 _NODE_CHARS: Final = 8
 """Characters that one value counts in an estimate of its JSON, besides its own."""
 
-_FLAT: Final = frozenset({int, float, bool, type(None)})
+_FLAT: Final = frozenset({float, bool, type(None)})
 """Types of values without characters of their own in an estimate."""
+
+_SHORT_BITS: Final = 64
+"""Bits of an integer up to which its digits are not counted."""
 
 _type_of: Final = cast("Callable[[object], type]", type)
 """`type`, with a signature that the type checker accepts for values of unknown type."""
@@ -242,8 +245,9 @@ def exceeds_chars(value: object, limit: int) -> bool:
 
 
 def estimate_size(value: object, limit: int, per_value: int, text_size: Callable[[str], int] = len) -> int:
-    """What all texts and names in `value` count by `text_size`, and `per_value` for each; of more than `limit`, some
-    number above. An object that is no JSON, as a model, is counted with its attributes."""
+    """What all texts and names in `value` count by `text_size`, the digits of long integers, and `per_value` for each
+    value; of more than `limit`, some number above. An object that is no JSON, as a model, is counted with its
+    attributes."""
     left = limit - per_value
     waiting: list[Iterable[Any]] = [(value,)]
     item: Any
@@ -253,6 +257,9 @@ def estimate_size(value: object, limit: int, per_value: int, text_size: Callable
             kind = _type_of(item)
             if kind is str:
                 left -= text_size(item)
+            elif kind is int:
+                if (bits := item.bit_length()) > _SHORT_BITS:
+                    left -= bits // 3  # a digit is 3.3 bits
             elif kind in _FLAT:
                 continue
             elif kind is dict or issubclass(kind, Mapping):

@@ -261,6 +261,13 @@ async def test_a_large_value_does_not_hold_up_the_event_loop() -> None:
     assert turns.count > 10
 
 
+async def test_long_integers_do_not_hold_up_the_event_loop() -> None:
+    value = {"numbers": [10**4_000] * 2_000}
+    with count_loop_turns() as turns:
+        assert len(await encode(value, PLENTY)) > 8_000_000
+    assert turns.count > 10
+
+
 async def test_half_a_surrogate_pair_is_escaped_where_it_is_and_the_rest_is_written_as_ever() -> None:
     value = {"lone \ud800": ["\ud800", *["é"] * PIECE_CHARS]}
     encoded = await encode(value, PLENTY)
