@@ -37,6 +37,7 @@ class RawServer:
         self._answer = answer
         self.accepted = self.open = 0
         self.url = ""
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     @asynccontextmanager
     async def serve(self) -> AsyncGenerator[RawServer]:
@@ -47,6 +48,10 @@ class RawServer:
             yield self
         finally:
             server.close()
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks)
 
     async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async def write(data: bytes) -> None:
@@ -55,13 +60,16 @@ class RawServer:
 
         self.accepted += 1
         self.open += 1
+        if (task := asyncio.current_task()) is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 size = [line[15:] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
                 body = await reader.readexactly(int(size[0])) if size else b""
                 await self._answer(json.loads(body) if body else None, write)
-        except (OSError, asyncio.IncompleteReadError):
-            pass
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # at the end of the server too: asyncio logs each connection that is cancelled
         finally:
             self.open -= 1
             writer.transport.abort()
