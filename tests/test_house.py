@@ -58,6 +58,8 @@ DATA = {
     "codecall.sandbox.agentscript.policy": "the allow-list",
     "codecall.redaction.patterns": "the patterns of what is removed from texts",
     "codecall.sandbox.agentscript.diagnosis.hints": "the hints, each with the script that it is for",
+    "codecall.sandbox.starlark.policy": "the language table of Starlark",
+    "codecall.sandbox.starlark.mistakes": "the hints of Starlark, each with the script that it is for",
 }
 """Tables, which may be as long as they need to be."""
 

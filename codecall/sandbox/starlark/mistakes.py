@@ -87,7 +87,25 @@ LINES: Final = (
 )
 """By the line at which the parser stopped, with `PLACE` at the place."""
 
+OF_ESCAPES: Final = re.compile(r"^(?:invalid (?:\\x )?escape|octal escape)")
+"""Messages about escapes; what stands around those in a text is no code."""
+
 SYNTAX: Final = (
+    _row(
+        r"^invalid escape sequence: \S+ is a surrogate",
+        r'Write the whole character, or its number in eight digits: "\U0001f600".',
+        r'return "\ud83d"',
+    ),
+    _row(
+        OF_ESCAPES.pattern,
+        r'A backslash itself is "\\"; a character by its number is "\xe9", "\u00e9" or "\U0001f600".',
+        r'return "\?"',
+    ),
+    _row(
+        r"^invalid character",
+        "Remove it, or put it between quotes: code has the letters of ASCII, and plain spaces.",
+        "x\u200b = 1",
+    ),
     _row(r"not associative", "Compare two values at a time: 1 < x and x < 9.", "return 1 < 2 < 3"),
     _row(r"generator", "Put brackets around it: [x for x in items].", "return len(x for x in [1])"),
     _row(
@@ -225,6 +243,11 @@ EVALUATION: Final = (
         'return "a" + []',
     ),
     _row(
+        r"^unsupported binary operation: dict \+ dict",
+        'Join dicts with `|`: {"a": 1} | other; in a loop result |= other.',
+        "return {} + {}",
+    ),
+    _row(
         r"unsupported binary operation: range|\+ range", "Make a list of it: list(range(n)).", "return range(2) + [1]"
     ),
     _row(r"on tuple$", "A tuple does not change: make a list of it, list(x).", "x = (1,)\nx[0] = 2"),
@@ -237,7 +260,12 @@ EVALUATION: Final = (
     _row(r"index out of range|from empty list", "Look at len(items) first.", "return [][1]"),
     _row(r"(?:division|modulo) by zero", "Test it first: a / b if b else 0.", "return 1 / 0"),
     _row(r"format specifier: %\($", 'Write "{key}".format(**values).', "return '%(a)s' % {'a': 1}"),
-    _row(r"unknown format specifier|not enough arguments for format", _NUMBERS, "return '%.2f' % 1.5"),
+    _row(
+        r"not enough arguments for format",
+        'Write one value for each `%s`, in round brackets: "%s of %s" % (a, b).',
+        "return '%s %s' % 'a'",
+    ),
+    _row(r"unknown format specifier", _NUMBERS, "return '%.2f' % 1.5"),
     _row(r"^Invalid character ',' inside replacement field", _THOUSANDS, "return '{:,}'.format(1.5)"),
     _row(
         r"^Invalid character '\['", 'Braces hold names alone: "{}".format(value["key"]).', "return '{0[a]}'.format({})"
@@ -372,7 +400,7 @@ def syntax_hint(line: str, column: int, message: str) -> str:
         message: What the parser says.
     """
     marked = f"{line[:column]}{PLACE}{line[column:]}"
-    rows = [row.instead for row in LINES if row.pattern.search(marked)]
+    rows = [] if OF_ESCAPES.search(message) else [row.instead for row in LINES if row.pattern.search(marked)]
     return rows[0] if rows else next(row.instead for row in SYNTAX if row.pattern.search(message))
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Final, cast
 
 from starlark.eval.limits import MAX_INT_BITS
-from starlark.syntax import Lexer, Parser, ast, resolve
+from starlark.syntax import Parser, ast, resolve
 from starlark.syntax.errors import StarlarkSyntaxException
 from starlark.syntax.errors import SyntaxError as StarlarkError
 from starlark.syntax.resolver import Binding, Scope
@@ -22,7 +22,8 @@ from codecall.sandbox.agentscript.parser.parse import prescan
 from codecall.sandbox.agentscript.validate import without_fence
 from codecall.sandbox.agentscript.validator.names import AskHost, is_about_server
 from codecall.sandbox.lines import LineTable
-from codecall.sandbox.starlark.mistakes import syntax_hint
+from codecall.sandbox.starlark.lexer import ScriptLexer
+from codecall.sandbox.starlark.mistakes import OF_ESCAPES, syntax_hint
 from codecall.sandbox.starlark.policy import (
     ALL_DATA,
     BUILTIN_NAMES,
@@ -101,7 +102,7 @@ def read_script(start: wire.Start, terms: wire.StarlarkTerms, data: Sequence[str
     if violations := prescan(text):
         raise invalid_script(text, violations)
     lines = LineTable(text)
-    lexer = Lexer(text, file="")
+    lexer = ScriptLexer(text)
     try:
         file = Parser(lexer, max_depth=MAX_NESTING).parse_file(file="")
         errors = cast("list[StarlarkError]", file.errors)  # pyright: ignore[reportUnknownMemberType]
@@ -231,7 +232,8 @@ def _syntax_violations(text: str, lines: LineTable, errors: Sequence[StarlarkErr
     message = first.message.removeprefix("syntax error at ").removesuffix(", use 'load' instead")
     begin, end = text.rfind("\n", 0, offset) + 1, text.find("\n", offset)
     line = text[begin : end if end >= 0 else len(text)]
-    hint = _WORDS.get(word) or syntax_hint(line[:MAX_LINE], offset - begin, message)
+    hint = None if OF_ESCAPES.search(message) else _WORDS.get(word)
+    hint = hint or syntax_hint(line[:MAX_LINE], offset - begin, message)
     if reads_as_javascript(text):
         hint = f"{JAVASCRIPT_SENT} {hint}"
     return [Violation(offset, None, message, hint, "SYNTAX_ERROR")]
