@@ -139,6 +139,9 @@ async def test_a_script_in_the_other_language_is_told_where_it_belongs():
         "# All users\nx = users_list_all",
         "return users_list_all(limit=5)",
         "total = None",
+        "x = users_list_all()\nreturn len(x)",
+        "found = call_tool('users:list_all', limit=2)\nprint(found)",
+        "x = users_find('a', limit=2)",
     ],
 )
 async def test_a_starlark_script_that_parses_as_javascript_is_told_where_it_belongs(script: str):
@@ -156,6 +159,8 @@ async def test_a_starlark_script_that_parses_as_javascript_is_told_where_it_belo
         "return await users.list(limit=5);",
         "const t = `\n# Users\n`; return y",
         "return await callTool('a', { all: True })",
+        "const all = [1]\nreturn len(all)",
+        "let a = b, c=2",
     ],
 )
 async def test_javascript_with_a_mistake_is_not_said_to_be_starlark(script: str):

@@ -38,23 +38,24 @@ class ScriptLexer(Lexer):
             digits = escape[1] or escape[2]
             if digits is None and escape[0] not in _DIGITS:
                 return escape[0]
-            problem = _problem(escape[0], digits)
-            if problem is not None:
-                # Where the package reports its own: behind the backslash.
-                place = self.locs.position(token.start + escape.start() + 1)
-                self.errors.append(StarlarkError(place, f"invalid escape sequence: {escape[0]}{problem}"))
-                return ""
-            # A quote, a backslash or a line end would not be one of the text.
-            return f"\\x{int(digits, 16):02x}" if int(digits, 16) < 0x80 else chr(int(digits, 16))
+            number = int(digits, 16) if digits is not None else None
+            problem = _problem(escape[0], number)
+            if number is not None and problem is None:
+                # A quote, a backslash or a line end would not be one of the text.
+                return f"\\x{number:02x}" if number < 0x80 else chr(number)
+            # Where the package reports its own: behind the backslash.
+            place = self.locs.position(token.start + escape.start() + 1)
+            self.errors.append(StarlarkError(place, f"invalid escape sequence: {escape[0]}{problem}"))
+            return ""
 
         literal = _ESCAPE.sub(decoded, self._text[token.start : token.end])
         return Token(token.kind, token.start, token.end, Lexer(literal).next_token().value)
 
 
-def _problem(escape: str, digits: str | None) -> str | None:
+def _problem(escape: str, number: int | None) -> str | None:
     """Why an escape stands for no character."""
-    if digits is None:
+    if number is None:
         return f" takes {_DIGITS[escape]} hexadecimal digits"
-    if int(digits, 16) > _LAST:
+    if number > _LAST:
         return f" is beyond the last character, \\U{_LAST:08X}"
-    return " is a surrogate, half of a character" if SURROGATE.match(chr(int(digits, 16))) else None
+    return " is a surrogate, half of a character" if SURROGATE.match(chr(number)) else None

@@ -51,9 +51,15 @@ BUILTINS: Final = (
         Builtin(name, "as in Python")
         for name in (
             *("abs", "all", "any", "bool", "chr", "dict", "dir", "enumerate", "float", "getattr", "hasattr"),
-            *("int", "len", "list", "max", "min", "ord", "range", "repr", "reversed", "set", "sorted", "str", "sum"),
+            *("int", "len", "list", "max", "min", "ord", "range", "reversed", "set", "sorted", "sum"),
             *("tuple", "type", "zip"),
         )
+    ),
+    *(
+        Builtin(
+            name, "as in Python, but quotes are double, floats from 1e16 up to 1e17 are written out, infinity is +inf"
+        )
+        for name in ("repr", "str")
     ),
 )
 """All of them; anything else is unknown before the script runs."""
@@ -287,15 +293,26 @@ _PYTHON: Final = re.compile(
 )
 """A sign of Starlark."""
 
+_PYTHON_CALLS: Final = re.compile(
+    r"(?<![\w$.])(?:call_tool|dict|enumerate|len|print|range|sorted|str|try_call|zip)\(|,[ \t]?\w{1,60}=(?![=>])"
+)
+"""A sign of Starlark in a script with none of JavaScript, which may have functions of these names."""
+
+
+def _javascript_signs(script: str) -> int:
+    return sum(sign.search(script, 0, MAX_READ) is not None for sign in _JAVASCRIPT)
+
 
 def reads_as_javascript(script: str) -> bool:
     """Whether a script that is no Starlark is JavaScript."""
-    return sum(sign.search(script, 0, MAX_READ) is not None for sign in _JAVASCRIPT) > 1
+    return _javascript_signs(script) > 1
 
 
 def reads_as_starlark(script: str) -> bool:
     """Whether a script that is refused as JavaScript is Starlark."""
-    return _PYTHON.search(script, 0, MAX_READ) is not None and not reads_as_javascript(script)
+    signs = _javascript_signs(script)
+    certain = signs < 2 and _PYTHON.search(script, 0, MAX_READ) is not None
+    return certain or (not signs and _PYTHON_CALLS.search(script, 0, MAX_READ) is not None)
 
 
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_]")
