@@ -13,7 +13,7 @@ from types import CodeType
 from typing import Final
 
 from fastmcp import Context
-from fastmcp.exceptions import DisabledError, FastMCPError, NotFoundError
+from fastmcp.exceptions import DisabledError, FastMCPError, NotFoundError, ToolError
 from mcp import ClientSession, MCPError
 from pydantic import ValidationError
 
@@ -59,10 +59,14 @@ def is_raised_by_elicit(failure: BaseException) -> bool:
     """Whether `failure`, or what it was raised from, was raised within FastMCP's `Context.elicit`.
 
     FastMCP has no exception type for it: on 2026-07-28 connections it raises a plain ToolError, on older ones the
-    client's refusal comes back as an MCP error.
+    client's refusal comes back as an MCP error. Any other is about what the tool asks with.
     """
     return any(
-        code.co_qualname == "Context.elicit" and module == Context.__module__ for code, module in _frames(failure)
+        isinstance(cause, ToolError | MCPError)
+        and any(
+            code.co_qualname == "Context.elicit" and module == Context.__module__ for code, module in _frames(cause)
+        )
+        for cause in _causes(failure)
     )
 
 
@@ -97,11 +101,10 @@ def first_fault(failure: ValidationError, field: str | None = None, start: int =
 
 
 def _frames(failure: BaseException) -> Iterator[tuple[CodeType, object]]:
-    for cause in _causes(failure):
-        step = cause.__traceback__
-        while step is not None:
-            yield step.tb_frame.f_code, step.tb_frame.f_globals.get("__name__")
-            step = step.tb_next
+    step = failure.__traceback__
+    while step is not None:
+        yield step.tb_frame.f_code, step.tb_frame.f_globals.get("__name__")
+        step = step.tb_next
 
 
 def _causes(failure: BaseException) -> Iterator[BaseException]:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import threading
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import anyio
 import mcp_types
@@ -672,6 +672,19 @@ async def test_elicitation_works_where_the_client_can_and_is_named_where_not(
     else:
         assert isinstance(outcome, InputRequiredError)
         assert outcome.message.startswith("Tool 'ask' asks a person for input")
+
+
+async def test_a_tool_that_asks_in_a_wrong_way_is_not_taken_for_a_client_that_cannot(
+    mcp: FastMCP[Any], caller: Any
+) -> None:
+    @mcp.tool
+    async def ask(ctx: Context) -> str:
+        return str(await ctx.elicit("Sure?", cast("Any", None)))
+
+    async with Client(mcp, mode="legacy", elicitation_handler=_answer) as client:
+        outcome = await caller.call("ask", client=client)
+    assert outcome.code == "TOOL_EXECUTION_ERROR"
+    assert "requires a response_type" in outcome.message
 
 
 async def test_input_required_is_named_with_what_it_asks(mcp: FastMCP[Any], caller: Any) -> None:
