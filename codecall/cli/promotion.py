@@ -1,7 +1,7 @@
 """Makes a composite tool of a recorded run: its script with a header, and a test that replays the calls it made.
 
-The script is run once more before anything is written, against the answers in the record: what is written gives the
-result that the run gave.
+The script is run once more before anything is written, against the answers in the record and without time or chance:
+what is written gives the result that the run gave, on any day.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from codecall.traces.model import INVOKE
 
 if TYPE_CHECKING:
     from codecall.envelopes import ExecutionResult
+    from codecall.options import PoolDict
     from codecall.testing.recording.cassette import RequestKind
     from codecall.traces.model import Trace, TraceCall, TraceValue
 
@@ -30,8 +31,8 @@ JsonObject = dict[str, Any]
 _CUT: Final = ("__truncated", "__unreadable")
 """Under which a record says what is not in it."""
 _CUT_TEXT: Final = re.compile(r"…\[truncated \d+ characters\]\Z")
-_VARYING: Final = re.compile(r"\b(?:new Date\(\)|Date\.now\b|Math\.random\b)")
-"""What gives another value each time."""
+_CLOCK_REFUSED: Final = re.compile(r"'((?:new )?Date\b[^']*|Math\.random)'.* is not allowed in AgentScript")
+"""The error of what gives another value each time, where the limits do not allow it."""
 _CALLED: Final = frozenset({"tool", "resource", "prompt"})
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}", re.ASCII)
 _DEPTH: Final = 2
@@ -82,7 +83,7 @@ async def promote_run(
     text = f"{_commented(header, starlark=starlark)}{script.strip()}\n"
     result, recording = await _replayed(text, trace, params, tools)
     if unnumbered(_canonical(result.value)) != unnumbered(_canonical(trace.result.data)):
-        raise _other_path(trace, "the script gives another result", script)
+        raise _other_path(trace, "the script gives another result")
     suffix = ".star" if starlark else ".js"
     test = _test(trace, name, suffix, params, result.value)
     files = {f"{name}{suffix}": text, f"{name}.recording.json": recording, f"test_{_identifier(name)}.py": test}
@@ -149,18 +150,15 @@ def _not_replayable(trace: Trace, why: str, hint: str) -> CodeCallError:
     return CodeCallError(f"The run {trace.run_id} cannot be promoted: {why}", code="NOT_REPLAYABLE", hint=hint)
 
 
-def _other_path(trace: Trace, why: str, script: str) -> CodeCallError:
+def _other_path(trace: Trace, why: str) -> CodeCallError:
     """The error of a script that does something else when it is run again, with the same answers."""
-    varying = dict.fromkeys(_VARYING.findall(script))
     refused = [call for call in trace.calls if call.code in ("APPROVAL_DENIED", "APPROVAL_REQUIRED")]
     if refused:
         hint = f"Call {refused[0].number}, {refused[0].name}, was not allowed in it: promote a run in which all were."
         return _not_replayable(trace, f"run again with the recorded answers, {why}", hint)
     hint = (
-        f"It uses {', '.join(varying)}, which differs each time: give such values as `context`."
-        if varying
-        else "It depends on more than its arguments and what its calls returned, such as the schemas of tools, the "
-        "time, chance, or credentials, which records mask: let it take that as `context`, and promote that run."
+        "It depends on more than its arguments and what its calls returned, such as the schemas of tools, the time, "
+        "chance, or credentials, which records mask: let it take that as `context`, and promote that run."
     )
     return _not_replayable(trace, f"run again with the recorded answers, {why}", hint)
 
@@ -220,7 +218,8 @@ async def _replayed(
     starlark = trace.language == "starlark"
     broker = CallbackBroker(call, known, None, SanitizationOptions(), resource_handler=read, prompt_handler=prompt)
     preset = trace.preset if trace.preset in PRESET_NAMES else None
-    async with Enclave(preset, pool={"min_workers": 0, "max_workers": 1}, starlark=starlark) as enclave:
+    pool: PoolDict = {"min_workers": 0, "max_workers": 1}
+    async with Enclave(preset, pool=pool, starlark=starlark, allow_clock=False) as enclave:
         result = await enclave.run(
             script,
             RecordingBroker(broker, entries),
@@ -230,10 +229,16 @@ async def _replayed(
             else None,
         )
     if result.error is not None:
-        raise _other_path(trace, f"the script fails: {result.error.message}", script)
+        if (clock := _CLOCK_REFUSED.search(result.error.message)) is not None:
+            hint = (
+                "Give the script such values as `context`, which become parameters: "
+                '`{"now": "2026-10-25T09:00:00Z"}`, in the script `codecallContext.now`. Promote that run.'
+            )
+            raise _not_replayable(trace, f"it uses the time or chance: {clock[1]}", hint)
+        raise _other_path(trace, f"the script fails: {result.error.message}")
     if replay.unused:
         left = ", ".join(entry.name for entry in replay.unused[:3])
-        raise _other_path(trace, f"the script does not call {left}", script)
+        raise _other_path(trace, f"the script does not call {left}")
     return result, format_recording(entries)
 
 

@@ -175,7 +175,7 @@ def test_a_promoted_script_is_promoted_again(cli: CommandLine):
         ("throw new Error('x');", (), 1, "promote the run that ends well"),
         ("return !!(await getTool('shop_units'));", (), 1, "gives another result"),
         ("return !!(await getTool('shop_units'));", (), 1, "such as the schemas of tools, the time"),
-        ("return new Date().getTime() + Math.random();", (), 1, "It uses new Date(), Math.random, which differs"),
+        ("return new Date().getTime() + Math.random();", (), 1, "it uses the time or chance: new Date() without"),
         ("return 'x'.repeat(100000);", (), 1, "has not all of its result, which has 100,002 characters"),
         ("return 'x '.repeat(2500);", (), 1, "A record keeps 32,000 characters of a value, 4,000 of one text"),
         ("return Array(2000).fill(0);", (), 1, "the record has not all of its result"),
@@ -188,6 +188,37 @@ def test_what_cannot_be_promoted(cli: CommandLine, script: str, words: tuple[str
     result = cli("promote", *run_ids(records), "--records", str(records), "--name", "x", *words)
     assert (result.code, message in result.err) == (code, True), result.err
     assert not (cli.folder / "x.js").exists()
+
+
+ON_TIME_OR_CHANCE = [
+    "return new Date().getUTCFullYear();",
+    "return (new Date).getUTCFullYear();",
+    "return Date().length;",
+    "return { at: Date.now() > 5 };",
+    "const { now } = Date; return now() > 5;",
+    "const day = new Date().toISOString().slice(0, 4); return (await shop_items({ kind: day })).length;",
+    "return ['a'][Math.floor(Math.random())];",
+    "const D = Date; return new D().getUTCFullYear();",
+    "return [Date].map((D) => new D().getUTCFullYear());",
+    "return [0].map(Date).length;",
+]
+
+
+def test_what_reads_the_time_or_chance_is_not_promoted_although_it_gives_the_same_now(cli: CommandLine):
+    records = cli.folder / "audit.jsonl"
+    recorded(records, *ON_TIME_OR_CHANCE)
+    for script, run_id in zip(ON_TIME_OR_CHANCE, run_ids(records), strict=True):
+        result = cli("promote", run_id, "--records", str(records), "--name", "x")
+        assert (result.code, "it uses the time or chance: " in result.err) == (1, True), (script, result.err)
+        assert "in the script `codecallContext.now`" in result.err
+    assert not (cli.folder / "x.js").exists()
+
+
+def test_a_date_that_is_given_is_no_time_of_its_own(cli: CommandLine):
+    records = cli.folder / "audit.jsonl"
+    recorded(records, "return new Date(codecallContext.now).getUTCDay();", context={"now": "2026-10-25T10:00:00Z"})
+    result = cli("promote", *run_ids(records), "--records", str(records), "--name", "x")
+    assert result.code == 0, result.err
 
 
 EVIL = 'x"""\nimport os\nos.abort()\n---\n"""\u2028\\'
