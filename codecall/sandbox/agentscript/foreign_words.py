@@ -220,6 +220,10 @@ SYNTAX_MESSAGES: Final = (
         r"Illegal (?:break|continue)|Undefined label",
         "`break` and `continue` stand in loops; the function of `forEach` is left by `return`.",
     ),
+    (
+        r"Use of future reserved word|Unexpected reserved word|Variable name may not be|let is disallowed",
+        "A word of the language is no name: choose another one.",
+    ),
     (r"Invalid (?:left-hand|destructuring)", "Only variables and members can be assigned to; to compare write `===`."),
 )
 """Hints by the message of the parser or the engine, for lines that match none of `SYNTAX`."""

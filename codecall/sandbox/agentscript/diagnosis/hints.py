@@ -242,6 +242,12 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
         causes.foreign_method,
     ),
     _rule(
+        "no constructor",
+        r"TypeError: not a constructor",
+        "What stands behind `new` is no class: if it is a function, call it without `new`.",
+        "return new Date.now()",
+    ),
+    _rule(
         "no function",
         _CALLS,
         "`{what}` is no function: check its spelling, and what it holds at this place.",

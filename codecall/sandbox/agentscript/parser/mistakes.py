@@ -1,4 +1,5 @@
-"""What is wrong where a script stops being JavaScript: line ends and quotes in another spelling, brackets left open.
+"""What is wrong where a script stops being JavaScript: line ends and quotes in another spelling, brackets left open,
+operators that need parentheses, words of the language as names.
 
 Read only after a failure, over the text before the place: a hint may be wrong, and nothing else follows from it.
 """
@@ -37,6 +38,15 @@ ENDED_RETURN: Final = "A line break ends `return`: begin its value on the same l
 ARROW_OBJECT: Final = (
     "Braces after `=>` hold statements: an object that a function returns stands in brackets, `=> ({ … })`."
 )
+SEMICOLON: Final = "Commas stand between the entries of an object: write `,` for this `;`."
+MIXED_OPERATORS: Final = (
+    "`??` beside `{logical}` needs parentheses: `(a {first} b) {second} c`, or `a {first} (b {second} c)`."
+)
+SIGNED_POWER: Final = (
+    "A sign, or a word such as `typeof`, needs parentheses before `**`: `(-a) ** b`, or `-(a ** b)`."
+)
+WORD_DECLARED: Final = "`{found}` is a word of the language and no name: choose another, `{declares} {found}_`."
+WORD_IN_OBJECT: Final = "`{found}` is a word of the language and no name: write `{{ {found}: {found}_ }}`."
 TEMPLATE: Final = "The template that begins at {place} is not closed: a backtick is missing."
 """Hints, with what was found and where."""
 
@@ -55,6 +65,20 @@ _ARROW_AND_KEY: Final = re.compile(
 )
 _ARROW_AND_SPREAD: Final = re.compile(r"=>\s*+\{\s*+(?:[\w$]++\s*+:[^{};]*,\s*)?\Z")
 """The function of an arrow that is meant to return an object, up to a `:` and to a spread in it."""
+
+_OPERATOR: Final = re.compile(r"(?:\?\?|\|\||&&)(?!=)|\*\*")
+_OPERAND: Final = re.compile(r"([\w$]+|[)\]}\"'`])\s*\Z")
+"""The end of what stands before an operator."""
+_DECLARES: Final = re.compile(r"\b(const|let|var|function|class)[^\S\n]+\Z")
+_WORD: Final = re.compile(r"(?!(?:class|const|function|let|var)\s+[\w$])[a-z]+\b")
+_WORD_IN_OBJECT: Final = re.compile(
+    r"[{,]\s*(break|case|catch|class|const|continue|default|do|else|enum|export|extends|false|finally|for|function|if"
+    r"|import|in|new|null|super|switch|this|true|try|var|while|with)\s*\Z"
+)
+
+_KEY: Final = r"""(?:[\w$]++|"[^"\n]*+"|'[^'\n]*+')\s*+"""
+_OBJECT: Final = re.compile(rf"\{{\s*+(?:\.\.\.|{_KEY}[:,])")
+_ENTRY_OR_END: Final = re.compile(rf"\s*+(?:\.\.\.|\}}|{_KEY}:)")
 
 _QUOTES: Final = "“”„‟‘’‚‛«»‹›´"
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}", "`": "`"}
@@ -86,7 +110,31 @@ def hint_at(script: str, offset: int, message: str) -> str | None:
         return TWO_DOTS
     if message.startswith("Unexpected identifier") and before.endswith(("'", '"')):
         return QUOTE_INSIDE
-    return object_hint
+    return object_hint or _operator_hint(script, offset, before) or _word_hint(script, offset, before, message)
+
+
+def _operator_hint(script: str, offset: int, before: str) -> str | None:
+    """The hint for an operator that stands behind an operand, and still is not taken."""
+    operator, operand = _OPERATOR.match(script, offset), _OPERAND.search(before)
+    if operator is None or operand is None or _BEFORE_REGEX.fullmatch(operand[1]) is not None:
+        return None
+    second = operator[0]
+    if second == "**":
+        return SIGNED_POWER
+    others = [first for first in _OPERATOR.findall(before) if first != "**" and (first == "??") != (second == "??")]
+    if not others:
+        return None
+    logical = others[-1] if second == "??" else second
+    return MIXED_OPERATORS.format(logical=logical, first=others[-1], second=second)
+
+
+def _word_hint(script: str, offset: int, before: str, message: str) -> str | None:
+    """The hint for a word of the language where a name is declared."""
+    word, declares = _WORD.match(script, offset), _DECLARES.search(before)
+    if word is not None and declares is not None and message.startswith("Unexpected"):
+        return WORD_DECLARED.format(found=word[0], declares=declares[1])
+    listed = _WORD_IN_OBJECT.search(before) if script[offset : offset + 1] in (",", "}") else None
+    return WORD_IN_OBJECT.format(found=listed[1]) if listed is not None else None
 
 
 def _object_hint(before: str, after: str) -> str | None:
@@ -117,6 +165,11 @@ def bracket_hint(script: str, offset: int, message: str) -> str | None:
         return TEMPLATE.format_map(fields)
     if offset >= len(script):
         return NOT_CLOSED_AT_END.format_map(fields)
+    if found == ";" and bracket == "{":
+        if _OBJECT.match(script, start) is None:
+            return None  # a block
+        if _ENTRY_OR_END.match(script, offset + 1) is not None:
+            return SEMICOLON
     if found in ")]};":
         return None if found == fields["closing"] else NOT_CLOSED.format_map(fields)
     # Between the braces of a block anything may be wrong, and of a second text the message says enough.

@@ -310,6 +310,7 @@ MESSAGE_PROBES = (
     ("Illegal newline", "throw\nnew Error('x')"),
     ("Illegal (?:break", "[1].forEach((x) => { continue; })"),
     ("Invalid (?:left", "if (f() = 1) {}"),
+    ("reserved word", "const package = 1"),
 )
 
 
@@ -346,6 +347,34 @@ async def test_what_the_parser_says_has_a_way_out(row: tuple[str, str], enclave:
         ("return [..'abc']", mistakes.TWO_DOTS),
         ("const x = {..a}", mistakes.TWO_DOTS),
         ("return a..b", mistakes.TWO_DOTS),
+        # Parentheses that operators need
+        ("return b.a || b.x ?? b.c", "`??` beside `||` needs parentheses: `(a || b) ?? c`, or `a || (b ?? c)`."),
+        ("return b.a ?? b.x || 'none'", "`??` beside `||` needs parentheses: `(a ?? b) || c`, or `a ?? (b || c)`."),
+        ("return [b.a ??\n  b[0] && 'y']", "`??` beside `&&` needs parentheses: `(a ?? b) && c`, or `a ?? (b && c)`."),
+        ("return f(b.a && f(2) ?? 'no')", "`??` beside `&&` needs parentheses: `(a && b) ?? c`, or `a && (b ?? c)`."),
+        ("const a: number = b ?? c || 1", "`??` beside `||` needs parentheses"),
+        ("return -2 ** 2", mistakes.SIGNED_POWER),
+        ("return [!x ** 2, 1]", mistakes.SIGNED_POWER),
+        ("return (typeof x[0] ** 2)", mistakes.SIGNED_POWER),
+        ("return ** 2", "Something is left open or out before this place"),
+        ("const a = b ?? c; return || 2", "Something is left open or out before this place"),
+        # Words of the language as names
+        ("const class = 1", "`class` is a word of the language and no name: choose another, `const class_`."),
+        ("let default = 1", "A word of the language is no name: choose another one."),
+        ("for (const case of [1]) {}", "`case` is a word of the language and no name: choose another, `const case_`"),
+        ("function new() {}", "`new` is a word of the language and no name: choose another"),
+        ("const await = 1", "`await` is a word of the language and no name: choose another"),
+        ("const { default, x } = {}", "`default` is a word of the language and no name: write `{ default: default_ }`."),
+        ("const { class } = {}", "`class` is a word of the language and no name: write `{ class: class_ }`."),
+        ("const package = 1", "A word of the language is no name: choose another one."),
+        ("const interface = { a: 1 }", "A word of the language is no name: choose another one."),
+        ("const arguments = 1", "A word of the language is no name: choose another one."),
+        # Semicolons between entries of an object
+        ("const o = { a: 1; b: 2 }", mistakes.SEMICOLON),
+        ("return { 'a b': [1]; b: 2; }", mistakes.SEMICOLON),
+        ("return {\n  a: f(1);\n}", mistakes.SEMICOLON),
+        ("return [{ ...x, a: 1; ...y }]", mistakes.SEMICOLON),
+        ("if (x) { const y = ; }", "Something is left open or out before this place"),
         # Brackets, among texts, comments, templates and regular expressions that have some too
         ("const a = [1, 2; return a", "The `[` at line 1, column 11 is not closed before this `;`: `]` is missing."),
         ("const r = await callTool('u)s', { id: 1 };", "The `(` at line 1, column 25 is not closed before this `;`: "),
