@@ -27,6 +27,12 @@ _ONE_FIELD: Final = re.compile(
     r"\{\{-?\s*(?P<json>json )?\s*\.steps\.(?P<step>\w+)\.output(?P<fields>(\.\w+)+)\s*-?\}\}"
 )
 """A template that is nothing but one field of a step's output."""
+_NO_DOT: Final = re.compile(
+    rf"""\{{\{{(?:[^{{}}"`]|"[^"]*")*?(?<![.$\w])(?P<field>(?:{"|".join(_ROOTS)})\b(?:\.\w+)*)"""
+)
+"""A template with a field that does not begin with a dot."""
+_NO_FUNCTION: Final = re.compile(r".*function '(?P<name>\w+)' not defined")
+_JAVASCRIPT: Final = re.compile(r"\$\{\s*params\.(?P<name>\w+)\s*\}")
 _STEP_PATH: Final = re.compile(r"steps\[\d+\]")
 _STEP_FIELDS: Final = ("output", "status", "error")
 _WORKFLOW_FIELDS: Final = ("id", "name", "start")
@@ -120,12 +126,31 @@ class _Templates:
     def check(self, text: str, path: str, step: AnyStep | None, reachable: Iterable[str]) -> None:
         """Check one template of `step`, or of the output, which may read the steps of `reachable`."""
         if (problem := syntax_error(text)) is not None:
-            self._findings.add(path, f"the template is wrong: {problem}")
+            self._findings.add(path, f"the template is wrong: {problem}{self._dot_hint(text, problem)}")
             return
+        for found in _JAVASCRIPT.finditer(text):
+            if found["name"] in (self._parameters or ()):
+                field = f".params.{found['name']}"
+                self._findings.add(
+                    path,
+                    f"`{found[0]}` is sent as it stands: write `{{{{{field}}}}}`, or, if that is meant, "
+                    f'`{{{{"$"}}}}{found[0][1:]}`',
+                )
         for reference in references(text):
             problem = self._problem(reference, path, step, reachable)
             if problem is not None:
                 self._findings.add(path, problem)
+
+    def _dot_hint(self, text: str, problem: str) -> str:
+        """What to write for a field without a dot in front; empty if there is none."""
+        name = _NO_FUNCTION.match(problem)
+        if name is not None and name["name"] in (self._parameters or ()):
+            field = f"params.{name['name']}"
+        elif (found := _NO_DOT.search(text)) is not None:
+            field = found["field"]
+        else:
+            return ""
+        return f"; a field begins with a dot: write `.{field}`"
 
     def _problem(self, reference: Reference, path: str, step: AnyStep | None, reachable: Iterable[str]) -> str | None:
         root, name, field = (*reference.fields, None, None, None)[:3]

@@ -55,6 +55,30 @@ WRONG: dict[str, tuple[object, str]] = {
     ),
     "syntax": (workflow(step(arguments={"q": "{{.params.x"})), "steps[0].arguments.q: the template is wrong"),
     "function": (workflow(step(arguments={"q": "{{nope 1}}"})), "function 'nope' not defined"),
+    "no dot": (
+        workflow(step(arguments={"q": "{{ params.ward }}"}), parameters={"properties": {"ward": {}}}),
+        "unexpected '.ward'; a field begins with a dot: write `.params.ward`",
+    ),
+    "no dot, further on": (
+        workflow(step(arguments={"q": '{{.workflow.id}}: {{eq "steps.x" steps.a.output.x}}'})),
+        "a field begins with a dot: write `.steps.a.output.x`",
+    ),
+    "no dot in a step": (
+        workflow({**FOR_EACH, "step": {"tool": "t", "arguments": {"q": "${{ forEach.item }}"}}}),
+        "a field begins with a dot: write `.forEach.item`",
+    ),
+    "parameter alone": (
+        workflow(step(arguments={"q": "{{ ward }}"}), parameters={"properties": {"ward": {}}}),
+        "function 'ward' not defined; a field begins with a dot: write `.params.ward`",
+    ),
+    "template of JavaScript": (
+        workflow(step(arguments={"q": "of ${params.ward}"}), parameters={"properties": {"ward": {}}}),
+        "steps[0].arguments.q: `${params.ward}` is sent as it stands: write `{{.params.ward}}`, or, if that is meant,",
+    ),
+    "template of JavaScript beside one": (
+        workflow(step(arguments={"q": "{{.params.ward}} ${ params.ward }"}), parameters={"properties": {"ward": {}}}),
+        "is sent as it stands: write `{{.params.ward}}`",
+    ),
     "parameter": (
         workflow(step(arguments={"q": "{{.params.pr}}"}), parameters={"properties": {"pr_number": {}}}),
         "{{.params.pr}}: there is no such parameter",
@@ -190,6 +214,10 @@ RIGHT = {
         step("a"), step("b", dependsOn=["a"]), step("c", arguments={"q": "{{.steps.a.status}}"}, dependsOn=["b"])
     ),
     "a condition that is a truth value": workflow(step(condition=True)),
+    "texts of other languages": workflow(
+        step(arguments={"q": '${HOME} ${params.x} {{"$"}}{params.ward} $params.ward {params.ward}'}),
+        parameters={"properties": {"ward": {}}},
+    ),
     "free parameters": workflow(step(arguments={"q": "{{.params.x}}"}), parameters={"additionalProperties": True}),
     "elicitation": workflow({**ASK, "onDecline": "skip_remaining", "onCancel": {"action": "continue"}}),
     "one shape": {"compositeTools": [workflow()]},

@@ -42,9 +42,7 @@ SEMICOLON: Final = "Commas stand between the entries of an object: write `,` for
 MIXED_OPERATORS: Final = (
     "`??` beside `{logical}` needs parentheses: `(a {first} b) {second} c`, or `a {first} (b {second} c)`."
 )
-SIGNED_POWER: Final = (
-    "A sign, or a word such as `typeof`, needs parentheses before `**`: `(-a) ** b`, or `-(a ** b)`."
-)
+SIGNED_POWER: Final = "A sign, or a word such as `typeof`, needs parentheses before `**`: `(-a) ** b`, or `-(a ** b)`."
 WORD_DECLARED: Final = "`{found}` is a word of the language and no name: choose another, `{declares} {found}_`."
 WORD_IN_OBJECT: Final = "`{found}` is a word of the language and no name: write `{{ {found}: {found}_ }}`."
 TEMPLATE: Final = "The template that begins at {place} is not closed: a backtick is missing."
@@ -165,13 +163,11 @@ def bracket_hint(script: str, offset: int, message: str) -> str | None:
         return TEMPLATE.format_map(fields)
     if offset >= len(script):
         return NOT_CLOSED_AT_END.format_map(fields)
-    if found == ";" and bracket == "{":
-        if _OBJECT.match(script, start) is None:
-            return None  # a block
-        if _ENTRY_OR_END.match(script, offset + 1) is not None:
-            return SEMICOLON
+    in_block = found == ";" and bracket == "{" and _OBJECT.match(script, start) is None
+    if found == ";" and bracket == "{" and not in_block and _ENTRY_OR_END.match(script, offset + 1) is not None:
+        return SEMICOLON
     if found in ")]};":
-        return None if found == fields["closing"] else NOT_CLOSED.format_map(fields)
+        return None if in_block or found == fields["closing"] else NOT_CLOSED.format_map(fields)
     # Between the braces of a block anything may be wrong, and of a second text the message says enough.
     is_open = bracket in "([" and re.match("Unexpected (?!string|template)", message) is not None
     return PERHAPS_OPEN.format_map(fields) if is_open else None

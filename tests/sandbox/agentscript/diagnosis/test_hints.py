@@ -364,7 +364,10 @@ async def test_what_the_parser_says_has_a_way_out(row: tuple[str, str], enclave:
         ("for (const case of [1]) {}", "`case` is a word of the language and no name: choose another, `const case_`"),
         ("function new() {}", "`new` is a word of the language and no name: choose another"),
         ("const await = 1", "`await` is a word of the language and no name: choose another"),
-        ("const { default, x } = {}", "`default` is a word of the language and no name: write `{ default: default_ }`."),
+        (
+            "const { default, x } = {}",
+            "`default` is a word of the language and no name: write `{ default: default_ }`.",
+        ),
         ("const { class } = {}", "`class` is a word of the language and no name: write `{ class: class_ }`."),
         ("const package = 1", "A word of the language is no name: choose another one."),
         ("const interface = { a: 1 }", "A word of the language is no name: choose another one."),
