@@ -20,7 +20,7 @@ import msgspec
 
 from codecall.concurrency import loop_turn
 from codecall.jsonio.check import NotJsonError, check_syntax
-from codecall.jsonio.incremental import JSON_STRING, child_values, read, read_json
+from codecall.jsonio.incremental import JSON_STRING, child_values, finish, read, read_in_thread, read_json
 from codecall.redaction.clean import well_formed
 from codecall.sandbox import wire
 
@@ -126,8 +126,35 @@ async def decode_json(text: str, bounds: JsonBounds) -> object:
     return data
 
 
+def count_containers_in_thread(text: str, threshold: int) -> int:
+    """As `count_containers`, for a thread."""
+    return finish(count_containers(text, threshold))
+
+
+def decode_in_thread(text: str, containers: int, depth: int) -> object:
+    """As `decode_json`, for a thread, of a text with so many objects and arrays: others get the interpreter between two
+    pieces.
+
+    Raises:
+        NotJsonError: the text is not JSON, or is nested more deeply than `depth`.
+    """
+    try:
+        if len(text) > QUICK_CHARS or containers > QUICK_CONTAINERS:
+            data = text.encode()
+            check_syntax(data)
+            return read_in_thread(data, depth)
+        value = read_json(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        raise NotJsonError from None
+    if containers > depth:
+        finish(check_depth(value, depth))
+    return value
+
+
 async def count_containers(text: str, threshold: int) -> int:
     """Counts objects and arrays in JSON text. Up to `threshold`, brackets within strings may be among them."""
+    if text.startswith('"'):  # its brackets are all in one string
+        return 0
     brackets = text.count("[") + text.count("{")
     return brackets if brackets <= threshold else await _count_outside_strings(text)
 

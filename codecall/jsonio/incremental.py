@@ -19,12 +19,14 @@ import json
 import math
 import re
 from bisect import bisect_right
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias, cast
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from codecall.jsonio.check import NotJsonError, check_syntax
+
+T = TypeVar("T")
 
 
 def _float(text: str) -> float:
@@ -144,12 +146,16 @@ def read_in_thread(data: bytes, depth: int) -> object:
     Raises:
         NotJsonError: as `read`.
     """
-    pieces = read(data, depth)
+    return finish(read(data, depth))
+
+
+def finish(work: Coroutine[Any, None, T]) -> T:
+    """The result of a coroutine that only yields to the event loop, for a thread."""
     while True:
         try:
-            pieces.send(None)
+            work.send(None)
         except StopIteration as end:
-            return cast("object", end.value)
+            return cast("T", end.value)
 
 
 async def length(data: bytes) -> int | None:

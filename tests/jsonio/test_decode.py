@@ -16,6 +16,9 @@ from codecall.jsonio.decode import (
     WHOLE_CHARS,
     JsonBounds,
     NotJsonError,
+    child_values,
+    count_containers_in_thread,
+    decode_in_thread,
     decode_json,
     read_json,
 )
@@ -39,6 +42,26 @@ JSON = st.recursive(
 @given(JSON)
 def test_what_json_writes_is_read_as_it_was(value: object) -> None:
     assert read_json(json.dumps(value)) == value
+
+
+@given(JSON, st.integers(0, 2), st.booleans())
+def test_a_thread_reads_in_pieces_what_is_read_at_once(value: object, blanks: int, in_pieces: bool) -> None:
+    text = json.dumps(value, ensure_ascii=False, indent=blanks)
+    containers = count_containers_in_thread(text, -1)
+    assert containers == _containers(value)
+    assert count_containers_in_thread(text, len(text)) >= containers
+    assert decode_in_thread(text, QUICK_CONTAINERS + 1 if in_pieces else containers, 256) == value
+
+
+def _containers(value: object) -> int:
+    return isinstance(value, (dict, list)) + sum(map(_containers, child_values(value)))
+
+
+@pytest.mark.parametrize("items", [1, QUICK_CONTAINERS])
+def test_a_thread_refuses_what_is_too_deep_or_no_json(items: int) -> None:
+    for text in (f"[{'[],' * items}[[[]]]]", f"[{'[],' * items}[[[]]]", f'[{"[]," * items}"\ud800"]'):
+        with pytest.raises(NotJsonError):
+            decode_in_thread(text, count_containers_in_thread(text, 0), 3)
 
 
 @pytest.mark.parametrize("text", ["1e400", "-1e309", '{"a": [2e9999]}', "NaN", "Infinity", "[1,]", ""])
