@@ -14,9 +14,10 @@ import msgspec
 from jsonschema.protocols import Validator
 from referencing.exceptions import Unresolvable
 
+from codecall.composite.budgets import TemplateBudget
 from codecall.composite.definition import MISSING, JsonObject
 from codecall.composite.failures import TemplateError
-from codecall.composite.templates import TemplateBudget, find_field, is_template, only_field, render
+from codecall.composite.templates import find_field, is_template, only_field, render
 from codecall.jsonio.decode import exceeds_chars, read_json
 from codecall.schema.comparison import BudgetSpentError, StepBudget
 from codecall.schema.model import property_defaults, property_schemas, resolve

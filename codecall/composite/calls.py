@@ -6,21 +6,17 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from codecall.calls.broker import Broker
 from codecall.catalog.entries import JsonObject
-from codecall.composite.failures import WorkflowError
+from codecall.composite.budgets import HeldData
 from codecall.envelopes import MAX_STORED_INPUT_CHARS, CallRecord
 from codecall.errors import CodeCallError, ToolCallError
 from codecall.fastmcp_errors import log_unexpected
 from codecall.globs import display_name
 from codecall.jsonio.check import well_formed_json
-from codecall.jsonio.decode import BYTES_PER_CONTAINER, FEWEST_CONTAINERS, count_containers
+from codecall.jsonio.decode import count_containers
 from codecall.sandbox.interfaces import RunHooks
-
-MAX_BUFFERED_FACTOR: Final = 4
-"""Bytes that the outputs of all calls of one run may have together, in largest values."""
 
 
 class WorkflowCalls:
@@ -29,18 +25,15 @@ class WorkflowCalls:
     Args:
         broker: Makes them.
         hooks: Observe and remember them.
-        max_value_bytes: Bytes that one value may have.
+        held: Counts their values.
     """
 
-    def __init__(self, broker: Broker, hooks: RunHooks, max_value_bytes: int) -> None:
+    def __init__(self, broker: Broker, hooks: RunHooks, held: HeldData) -> None:
         self.records: list[CallRecord] = []
         """The calls so far, in the order in which they were made."""
-        self.chars = 0
-        """Characters of all values so far."""
+        self.held = held
         self._broker = broker
         self._hooks = hooks
-        self._max_value_bytes = max_value_bytes
-        self._containers = 0
         self._schemas: dict[str, JsonObject | None] = {}
 
     async def look_up(self, tools: Iterable[str]) -> None:
@@ -93,18 +86,8 @@ class WorkflowCalls:
         finally:
             if on_end is not None:
                 on_end(result)
-        await self._hold(value)
+        self.held.add(len(value), await count_containers(value, self.held.containers_left))
         return value
-
-    async def _hold(self, value: str) -> None:
-        most = MAX_BUFFERED_FACTOR * self._max_value_bytes
-        self.chars += len(value)
-        if self.chars > most:
-            raise _too_much(self.chars, "characters", most)
-        most = FEWEST_CONTAINERS + most // BYTES_PER_CONTAINER
-        self._containers += await count_containers(value, most - self._containers)
-        if self._containers > most:
-            raise _too_much(self._containers, "objects and arrays", most)
 
     async def _value(self, record: CallRecord, input_json: str, arguments: dict[str, object]) -> str:
         memory = self._hooks.memory
@@ -120,11 +103,3 @@ class WorkflowCalls:
                 raise
         await memory.keep(record, input_json, value)
         return value
-
-
-def _too_much(count: int, what: str, most: int) -> WorkflowError:
-    return WorkflowError(
-        f"The outputs of the steps have {count:,} {what} together; a run may hold {most:,}",
-        code="OUTPUT_LIMIT",
-        hint="Have the steps return less, or go through the data in several runs.",
-    )

@@ -10,9 +10,10 @@ from typing import Final, cast
 
 import msgspec
 
+from codecall.composite.budgets import TemplateBudget
 from codecall.composite.definition import MISSING, JsonObject, Output, OutputProperty
 from codecall.composite.failures import WorkflowError
-from codecall.composite.templates import TemplateBudget, render
+from codecall.composite.templates import render
 from codecall.jsonio.decode import JsonBounds, NotJsonError, decode_json, read_json
 from codecall.meta_tools.invoke import MAX_DEPTH
 from codecall.wording import cut
@@ -47,7 +48,9 @@ class StepOutput(dict[str, object]):
             raise KeyError(key)
         if isinstance(self._value, str):
             return self._value
-        return self._text if self._text is not None else msgspec.json.encode(self._value).decode()
+        if self._text is None:
+            self._text = msgspec.json.encode(self._value).decode()
+        return self._text
 
 
 async def decode_output(text: str) -> object:

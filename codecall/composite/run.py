@@ -14,6 +14,7 @@ import anyio
 from mcp_types import ElicitResult
 
 from codecall.composite.arguments import find_problems, render_arguments
+from codecall.composite.budgets import TemplateBudget
 from codecall.composite.calls import WorkflowCalls
 from codecall.composite.definition import (
     MAX_PARALLEL_STEPS,
@@ -28,7 +29,7 @@ from codecall.composite.definition import (
 from codecall.composite.elicitation import StepQuestions
 from codecall.composite.failures import WorkflowError, delay_s, ends_run, may_pass
 from codecall.composite.outputs import StepOutput, build_output, decode_output
-from codecall.composite.templates import TemplateBudget, may_be_slow, render
+from codecall.composite.templates import may_be_slow, render
 from codecall.concurrency import release_frames
 from codecall.envelopes import wait_for_calls
 from codecall.errors import (
@@ -103,7 +104,7 @@ class WorkflowRun:
         self._skips_rest = False
         self._scope = anyio.CancelScope()
         self._abort_error: CodeCallError | None = None
-        self._budget = TemplateBudget()
+        self._budget = TemplateBudget(held=calls.held)
         self._steps_data: dict[str, dict[str, object]] = {}
         self._data: dict[str, object] = {
             "params": params,
@@ -228,6 +229,8 @@ class WorkflowRun:
         entry: dict[str, object] = {"status": outcome.status}
         if outcome.value is not MISSING:
             entry["output"] = StepOutput(outcome.value, outcome.json_text)
+            if outcome.json_text is not None and not isinstance(outcome.value, str):
+                self._budget.add_decoded(outcome.json_text, outcome.value)
         if outcome.error is not None:
             entry["error"] = outcome.error.message
         self._steps_data[step_id] = entry
@@ -376,7 +379,7 @@ class WorkflowRun:
 
     async def _off_loop(self, work: Callable[[], T], templates: Iterable[tuple[str, str]]) -> T:
         """The result of `work`, which renders these templates: in a thread where there is much to render."""
-        if self._has_large or self._calls.chars > LARGE_CHARS or any(may_be_slow(text) for _, text in templates):
+        if self._has_large or self._calls.held.chars > LARGE_CHARS or any(may_be_slow(text) for _, text in templates):
             return await asyncio.to_thread(work)
         return work()
 

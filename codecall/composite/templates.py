@@ -35,15 +35,14 @@ from gotpl.parse.nodes import (
 from gotpl.parse.parser import parse_template
 from gotpl.runtime.sync_vm import _builtin_functions  # pyright: ignore[reportPrivateUsage]
 
+from codecall.composite.budgets import MAX_JSON_DEPTH, TemplateBudget
 from codecall.composite.definition import MISSING
-from codecall.composite.failures import TemplateError
-from codecall.jsonio.decode import read_json
+from codecall.composite.failures import TemplateError, WorkflowError
+from codecall.jsonio.check import NotJsonError
 from codecall.wording import cut
 
 MAX_TEMPLATE_CHARS: Final = 100_000
 """Characters that one template may have, and that it may give."""
-MAX_RUN_CHARS: Final = 10_000_000
-"""Characters that all templates of one run may give, and that the functions they call may return."""
 MAX_TURNS: Final = 10_000
 """Turns of all loops of one template, and calls of functions."""
 MAX_DEPTH: Final = 100
@@ -58,26 +57,6 @@ _MAX_PLAIN: Final = 2**63
 _FORMAT_NUMBER: Final = re.compile(r"\d{5,}")
 _REPEATS: Final = re.compile(r"\{\{-?\s*(range|template|block)\b")
 _LOCATED: Final = re.compile(r'^template: template:\d+:\d+: executing "template": ')
-
-
-class TemplateBudget:
-    """The characters that the templates of one run may still give."""
-
-    def __init__(self, chars: int = MAX_RUN_CHARS) -> None:
-        self.left = chars
-
-    def spend(self, chars: int) -> None:
-        """Spend so many characters.
-
-        Raises:
-            TemplateError: there are not as many left.
-        """
-        self.left -= chars
-        if self.left < 0:
-            raise TemplateError(
-                f"The templates of one run may give {MAX_RUN_CHARS:,} characters together",
-                hint="Pass on the fields that are needed instead of whole outputs.",
-            )
 
 
 _budget: Final[ContextVar[TemplateBudget | None]] = ContextVar("codecall_template_budget", default=None)
@@ -101,9 +80,9 @@ def _counted(function: Callable[..., object]) -> Callable[..., object]:
 def _from_json(text: str) -> object:
     """The value of a JSON text."""
     try:
-        return read_json(text)
-    except (msgspec.DecodeError, RecursionError):
-        raise TemplateExecutionError("the text is not JSON") from None
+        return (_budget.get() or TemplateBudget()).decode(text)
+    except NotJsonError:
+        raise TemplateExecutionError(f"the text is not JSON, or is nested more than {MAX_JSON_DEPTH} deep") from None
 
 
 def _to_json(value: object) -> str:
@@ -199,11 +178,11 @@ def _engine_text(text: str, data: Mapping[str, object], budget: TemplateBudget) 
     token = _budget.set(budget)
     try:
         result = _compiled(text).render(data)
-    except TemplateError:
+    except WorkflowError:
         raise
     except EngineError as failure:
         cause = failure.__cause__
-        if isinstance(cause, TemplateError):
+        if isinstance(cause, WorkflowError):
             raise cause from None
         message = _LOCATED.sub("", str(failure)).replace("_InvalidValue", "nothing").replace("_UntypedNil", "nil")
         raise TemplateError(f"The template {_shown(text)} failed: {message}") from None

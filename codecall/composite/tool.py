@@ -27,6 +27,7 @@ from codecall.calls.interfaces import FailedRunResult, InvalidArgumentsError
 from codecall.calls.task import is_nested
 from codecall.catalog.entries import COMPOSITE_APP, META_KEY, tool_metadata
 from codecall.composite.arguments import read_arguments
+from codecall.composite.budgets import HeldData
 from codecall.composite.calls import WorkflowCalls
 from codecall.composite.definition import Definition, ElicitationStep, JsonObject, Workflow
 from codecall.composite.elicitation import StepQuestions
@@ -192,7 +193,8 @@ class _Run:
 
         @asynccontextmanager
         async def start(started: StartedRun) -> AsyncGenerator[Awaitable[ExecutionResult]]:
-            calls = WorkflowCalls(started.broker, started.hooks, max_value_bytes(self._runtime.options.preset))
+            held = HeldData(max_value_bytes(self._runtime.options.preset))
+            calls = WorkflowCalls(started.broker, started.hooks, held)
             questions = StepQuestions(started.gate, workflow.source)
             clock = started.hooks.clock or RunClock()
             notes = started.gate.notes if started.gate is not None else {}
@@ -231,7 +233,7 @@ class _Run:
         try:
             async with self._runtime.enclaves.hold(self._context, run, nested=is_nested()):
                 value = await run.execute()
-            text = await _encoded(value, calls.chars)
+            text = await _encoded(value, calls.held.chars)
             limit = max_value_bytes(self._runtime.options.preset)
             if (size := len(text)) > limit:
                 raise LimitExceeded(f"The result is {size} bytes; the limit is {limit}", code="OUTPUT_LIMIT")

@@ -161,6 +161,69 @@ async def test_a_large_output_is_decoded_while_others_have_their_turn():
         await assert_turns_below(40, lambda: client.call_tool("flow", {}), longest_gap)
 
 
+FIELD = "{{(fromJson .steps.big.output.text).field}}"
+
+
+def lists_of(count: int) -> str:
+    """A JSON text with a field, and so many empty lists."""
+    return f'{{"field":"x","rest":[{"[]," * count}0]}}'
+
+
+TEXTS = {
+    "of one text": (lists_of(1_200_000), FIELD),
+    "of several texts": (
+        json.dumps([lists_of(400_000 + number) for number in range(3)]),
+        "{{range .steps.big.output.result}}{{(fromJson .).field}}{{end}}",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", TEXTS)
+async def test_json_texts_of_too_many_objects_and_arrays_are_not_read(what: str):
+    answer, template = TEXTS[what]
+    value = {"result": json.loads(answer)} if answer.startswith("[") else {"text": answer}
+    stubs = Stubs()
+    stubs.add("big", answer=value)
+    stubs.add("echo", answer="yes")
+    CodeCallPlugin.init(composite_tools=[flow(after(tool="echo", arguments={"q": template}))]).install(stubs.server)
+    async with Client(stubs.server) as client:
+        failure = (await client.call_tool("flow", {}, raise_on_error=False)).structured_content or {}
+    assert (failure["code"], failure["step"]) == ("OUTPUT_LIMIT", "after")
+    assert "what `fromJson` reads, have 1,2" in failure["message"]
+    assert "objects and arrays together; a run may hold 1," in failure["message"]
+    assert stubs.names() == ["big"]
+
+
+async def test_an_output_that_is_json_is_not_read_again():
+    stubs = Stubs()
+    stubs.add("big", answer=lists_of(600_000))
+    stubs.add("echo", answer="yes")
+    both = after(tool="echo", arguments={"q": f"{FIELD}{{{{.steps.big.output.field}}}}"})
+    CodeCallPlugin.init(composite_tools=[flow(both)]).install(stubs.server)
+    async with Client(stubs.server) as client:
+        await client.call_tool("flow", {})
+    assert stubs.calls[-1][1] == {"q": "xx"}
+
+
+async def test_a_json_text_is_read_once_in_a_run_while_others_have_their_turn():
+    stubs = Stubs()
+    stubs.add("echo", answer="yes")
+
+    @stubs.server.tool
+    def big() -> str:
+        return text
+
+    text = lists_of(900_000)
+    each = after(type="forEach", collection="[1,2,3,4,5,6]", step={"tool": "echo", "arguments": {"q": FIELD}})
+    CodeCallPlugin.init(composite_tools=[flow(each)]).install(stubs.server)
+    async with Client(stubs.server) as client:
+
+        async def run() -> None:
+            assert (await client.call_tool("flow", {})).data["completed"] == 6
+
+        await assert_turns_below(40, run, longest_gap)
+
+
 async def test_half_a_surrogate_pair_and_what_no_client_can_read():
     stubs = Stubs()
     stubs.add("half", answer=r'{"text": "\ud83d"}')

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from codecall.composite.failures import TemplateError
+from codecall.composite.budgets import HeldData, TemplateBudget
+from codecall.composite.failures import TemplateError, WorkflowError
 from codecall.composite.outputs import StepOutput
-from codecall.composite.templates import TemplateBudget, only_field, references, render, syntax_error
+from codecall.composite.templates import only_field, references, render, syntax_error
 
 DATA: dict[str, Any] = {
     "params": {"n": 5, "text": 'a "b"', "none": None, "big": "x" * 50_000, "mark": "<no value>"},
@@ -130,3 +133,23 @@ def test_what_a_template_reads(text: str, fields: set[tuple[str, ...]]):
 )
 def test_a_template_that_is_nothing_but_one_field(text: str, field: tuple[str, ...] | None):
     assert only_field(text) == field
+
+
+def test_a_json_text_is_read_once_and_counted_once():
+    held = HeldData()
+    budget, text = TemplateBudget(held=held), json.dumps([{"a": ["[{"]}] * 40_000)
+    with ThreadPoolExecutor(4) as threads:
+        values = list(threads.map(budget.decode, [text, f"{text[:-1]}]"] * 4))
+    assert values[0] == json.loads(text)
+    assert all(value is values[0] for value in values)
+    assert held.chars == len(text)
+
+
+def test_a_json_text_that_is_too_much_leaves_the_rest_of_the_run_as_it_was():
+    held = HeldData(max_value_bytes=1_000)
+    budget = TemplateBudget(held=held)
+    for text in ("x" * 5_000, f"[{'[],' * 60_000}0]"):
+        with pytest.raises(WorkflowError, match="a run may hold"):
+            budget.decode(text)
+    assert budget.decode("[1]") == [1]
+    assert held.chars == 3

@@ -149,8 +149,9 @@ async def _schemas(
 def _show_order(workflow: Workflow, arguments: JsonObject, schemas: Mapping[str, JsonObject], output: Output) -> int:
     """Show what runs after what, with the arguments that are known before, as they would be sent."""
     from codecall.composite.arguments import render_arguments, with_defaults
+    from codecall.composite.budgets import TemplateBudget
     from codecall.composite.definition import ForEachStep, ToolStep
-    from codecall.composite.templates import TemplateBudget, references
+    from codecall.composite.templates import references
 
     params = with_defaults(arguments, workflow.parameters)
     levels: dict[str, int] = {}
