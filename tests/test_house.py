@@ -170,7 +170,8 @@ HOUSE = {
     ),
     "gateway.config": Row(f"{SHARED} {TOOL_FILES} approvals.options", "pydantic"),
     "gateway.upstream": Row(
-        f"{SHARED} gateway.config", f"{MCP} anyio httpx2 key_value openapi_pydantic pydantic pydantic_core yaml"
+        f"{SHARED} calls.clock gateway.config",
+        f"{MCP} anyio httpx2 key_value openapi_pydantic pydantic pydantic_core yaml",
     ),
     "gateway.tools": Row(f"{SHARED} catalog gateway telemetry", f"{MCP} platformdirs pydantic"),
     "gateway.serve": Row(f"{SHARED} approvals.folder gateway server telemetry", f"{MCP} anyio pydantic"),

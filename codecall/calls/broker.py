@@ -345,9 +345,8 @@ class Broker:
     async def _answer(
         self, result: ToolResult, entry: CatalogEntry, arguments: Mapping[str, object], questions: AnswerQuestions
     ) -> ToolResult:
-        """The result of a tool once its questions have been answered; its last questions if they are not.
-
-        Only this call is made again, with the state that the tool gave.
+        """The result of a tool once its questions have been answered; its last questions if they are not. Only this
+        call is made again, with the state that the tool gave.
         """
         for _ in range(MAX_ROUNDS):
             if not isinstance(result, InputRequiredToolResult):
@@ -374,9 +373,10 @@ class Broker:
         if questions is None:
             return await request_with_timeout(request, entry, self._timeout_ms, clock, None)
 
-        async def ask(asked: InputRequest) -> object | None:
+        async def ask(asked: InputRequest, by: str) -> object | None:
+            asker = replace(entry, name=by) if by else entry
             with clock.stopped():
-                answers = await questions(entry, InputRequiredResult(input_requests={"asked": asked}))
+                answers = await questions(asker, InputRequiredResult(input_requests={"asked": asked}))
             return None if answers is None else answers["asked"]
 
         return await request_with_timeout(request, entry, self._timeout_ms, clock, ask)

@@ -1,16 +1,17 @@
-"""The clock of one call, which stands still while the tool has something asked at the client: a person needs longer
+"""What a tool has asked at the client, and the clock of its call, which stands still meanwhile: a person needs longer
 than any tool may."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from typing import Any, Final, TypeVar
 
 from mcp.server.session import ServerSession
+from mcp_types import InputRequest
 from pydantic import BaseModel
 
 from codecall.sandbox.interfaces import RunClock
@@ -95,7 +96,7 @@ def all_stopped(clocks: Sequence[CallClock]) -> Generator[None]:
 
 
 @contextmanager
-def _stopped_in_slots(clocks: Sequence[CallClock]) -> Generator[None]:
+def stopped_in_slots(clocks: Sequence[CallClock]) -> Generator[None]:
     """All these clocks stand still within this context, if there is a slot for each run that has a worker. Else their
     time goes on, as with any slow tool: a worker must not be held for as long as a person may take."""
     with ExitStack() as stack:
@@ -132,5 +133,41 @@ class TimedSession(ServerSession):
 
     async def send_request(self, request: Any, result_type: type[ResultT], *options: Any, **more: Any) -> ResultT:
         """See `ServerSession.send_request`."""
-        with _stopped_in_slots(self._clocks):
+        with stopped_in_slots(self._clocks):
             return await super().send_request(request, result_type, *options, **more)
+
+
+Ask = Callable[[InputRequest, str], Awaitable[object | None]]
+"""See `Asking.__call__`."""
+
+
+class Asking:
+    """What is asked through while a call lasts, and no longer. What the call leaves behind has its variables for as
+    long as it exists, as tasks, connections that are kept open and cancelled timers of asyncio do: they keep nothing of
+    the run.
+
+    Args:
+        tool: The tool that asks.
+        ask: Asks.
+    """
+
+    def __init__(self, tool: str, ask: Ask) -> None:
+        self.tool = tool
+        self._ask: Ask | None = ask
+
+    async def __call__(self, request: InputRequest, by: str = "") -> object | None:
+        """Ask one thing, and give the answer; None if there is none.
+
+        Args:
+            request: What is asked.
+            by: What is said to ask, where it may be another tool; empty: it is this one.
+        """
+        return await self._ask(request, by) if self._ask is not None else None
+
+    def end(self) -> None:
+        """Ask nobody from now on."""
+        self._ask = None
+
+
+ASK_CLIENT: Final[ContextVar[Asking | None]] = ContextVar("codecall_ask_client", default=None)
+"""Asks the client of a request on behalf of the tool that this task calls. None where calls are made without a gate."""

@@ -6,18 +6,16 @@ import asyncio
 import contextvars
 import logging
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, Final, TypeVar
 
 import anyio
-from mcp_types import InputRequest
 
-from codecall.calls.clock import CallClock
+from codecall.calls.clock import ASK_CLIENT, Ask, Asking, CallClock
 from codecall.calls.fastmcp_internals import context_of_call
 from codecall.catalog.entries import CatalogEntry, call_kind, entry_label
 from codecall.concurrency import abandon
 from codecall.errors import ToolCallError, ToolTimeoutError
-from codecall.sandbox.interfaces import ASK_CLIENT
 
 logger = logging.getLogger("codecall")
 
@@ -40,22 +38,6 @@ class ToolExitError(Exception):
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
         self.kind = kind
-
-
-class _Asking:
-    """What is asked through while a call lasts, and no longer. What the call leaves behind has its variables for as
-    long as it exists, as tasks, connections that are kept open and cancelled timers of asyncio do: they keep nothing of
-    the run."""
-
-    def __init__(self, ask: Callable[[InputRequest], Awaitable[object | None]]) -> None:
-        self._ask: Callable[[InputRequest], Awaitable[object | None]] | None = ask
-
-    async def __call__(self, request: InputRequest) -> object | None:
-        return await self._ask(request) if self._ask is not None else None
-
-    def end(self) -> None:
-        """Ask nobody from now on."""
-        self._ask = None
 
 
 def is_nested() -> bool:
@@ -83,7 +65,7 @@ async def request_with_timeout(
     entry: CatalogEntry,
     timeout_ms: int,
     clock: CallClock,
-    ask: Callable[[InputRequest], Awaitable[object | None]] | None,
+    ask: Ask | None,
 ) -> T:
     """Await `request`, which is about `entry`, until `clock` has come to `timeout_ms` milliseconds, and return its
     result. `ask` is for what the tool is called through, see `ASK_CLIENT`.
@@ -96,7 +78,7 @@ async def request_with_timeout(
     """
     task_context = context_of_call(clock)
     task_context.run(_nesting.set, _nesting.get() + 1)
-    asking = _Asking(ask) if ask is not None else None
+    asking = Asking(entry.name, ask) if ask is not None else None
     task_context.run(ASK_CLIENT.set, asking)
     task = _start_task(_contain_exit(request), task_context)
     try:

@@ -26,7 +26,8 @@ from codecall.gateway.tools.provider import ServerProvider
 from codecall.gateway.upstream.errors import ServerUnavailableError
 from codecall.gateway.upstream.listing import Listing, read_listing
 from codecall.gateway.upstream.messages import shorten
-from codecall.gateway.upstream.relay import MAX_QUESTIONS, MAX_ROUNDS, ROUND_PAUSE_S
+from codecall.gateway.upstream.questions import MAX_QUESTIONS
+from codecall.gateway.upstream.relay import MAX_ROUNDS, ROUND_PAUSE_S
 from codecall.jsonio import incremental
 from codecall.jsonio.check import MAX_DEPTH
 from codecall.options import (

@@ -6,9 +6,8 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import Final, NamedTuple, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from codecall.envelopes import CallRecord, ExecutionResult, LargeResult
 from codecall.errors import LimitExceeded
@@ -348,13 +347,6 @@ class ResultPlace:
             if size > self.max_result_bytes:
                 raise
             return f"{error.message}; so this answer holds all {size} bytes of it"
-
-
-ASK_CLIENT: Final[ContextVar[Callable[[Any], Awaitable[object | None]] | None]] = ContextVar(
-    "codecall_ask_client", default=None
-)
-"""Asks the client of a request one thing, an MCP request in the form of `InputRequest`, on behalf of the tool that this
-task calls, and gives the answer; None if there is none. None as well where calls are made without a gate."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """What a server sends besides answers, routed to the client it is for, or refused.
 
-A server does not say which call a log message or a request of its own belongs to. So these pass only while all calls
-under way on the connection belong to one caller. Otherwise logs are dropped and requests refused: no caller sees what
-is another's. A call that its caller has given up counts as under way until the server has answered it or the connection
-ends: a server may go on with it, and ask, at any time.
+Over streamable HTTP what comes on the stream of a request belongs to the call that has made it. Elsewhere a server does
+not say which call a log message or a request of its own belongs to: these pass only while all calls under way on the
+connection belong to one caller, and count for each of the calls. Otherwise logs are dropped and requests refused: no
+caller sees what is another's. A call that its caller has given up counts as under way until the server has answered it
+or the connection ends: a server may go on with it, and ask, at any time.
 """
 
 from __future__ import annotations
@@ -13,26 +14,32 @@ import contextvars
 import json
 import logging
 import math
-import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import anyio
 import mcp_types
 from fastmcp import Context
-from mcp import ClientSession, MCPError, UrlElicitationRequiredError
+from mcp import ClientSession, MCPError
 from mcp.client.session import ClientRequestContext, IncomingMessage
-from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from codecall.errors import InputRequiredError
-from codecall.gateway.upstream.addresses import check_url
+from codecall.calls.clock import ASK_CLIENT, OUTER_CLOCKS, stopped_in_slots
 from codecall.gateway.upstream.errors import Refusal, cannot_ask_error, is_modern
+from codecall.gateway.upstream.questions import (
+    MAX_QUESTIONS,
+    ask_client,
+    check_permitted,
+    named_questions,
+    named_url_error,
+    question_of,
+    refusal,
+)
 from codecall.identity import client_key
-from codecall.redaction.questions import HiddenTextError, check_size, quoted, visible_form
-from codecall.sandbox.interfaces import ASK_CLIENT
+from codecall.wording import join_names
 
 T = TypeVar("T")
 
@@ -41,9 +48,6 @@ MAX_PENDING_LOGS: Final = 256
 
 MAX_PENDING_CHARS: Final = 4 * 1024 * 1024
 """Characters of what waits with them; of progress beyond that, the message is dropped, and counted, too."""
-
-MAX_QUESTIONS: Final = 20
-"""Most questions of a server during one call."""
 
 MAX_ROUNDS: Final = 10
 """How often a server may answer one request with questions; the MCP SDK's clients allow as many."""
@@ -74,6 +78,7 @@ class InFlightCall:
         scope: the cancel scope that the call runs in; cancelled when its time is up.
         was_sent: whether something of it may have gone to the server.
         undelivered: what kept a message of it from being delivered.
+        asked: how often its client has been asked.
         refusal: the HTTP status that the server has answered a message of it with, and what that means.
     """
 
@@ -102,8 +107,8 @@ class InFlightCall:
         self._logger = logger
         self._server = server
         self._owner: Hashable | None = None
-        self._open_questions = 0
-        self._asked = 0
+        self._questions: set[_OpenQuestion] = set()
+        self.asked = 0
         self._pending: deque[_Progress | str] = deque()
         """Progress, and log messages as JSON: an object may take many times the memory of its text."""
         self._dropped_logs = self._dropped_messages = 0
@@ -133,9 +138,9 @@ class InFlightCall:
             return self._named(result)
         while isinstance(result, mcp_types.InputRequiredResult):
             if (rounds := rounds + 1) > MAX_ROUNDS:
-                raise _refusal(f"the server asked {MAX_ROUNDS} times and did not answer")
+                raise refusal(f"the server asked {MAX_ROUNDS} times and did not answer")
             requests = (result.input_requests or {}).items()
-            answers = {key: await self.ask(_ask_client(context, self._server, request)) for key, request in requests}
+            answers = {key: await self.ask(ask_client(context, self._server, request)) for key, request in requests}
             if not answers:
                 await anyio.sleep(ROUND_PAUSE_S)
             result = self._permitted(await self._sent(send(answers or None, result.request_state)))
@@ -182,7 +187,7 @@ class InFlightCall:
     async def progress(self, progress: float, total: float | None, message: str | None) -> None:
         """Give the call its whole time again, and pass the progress on. Of several that wait, only the last is passed
         on."""
-        if not self._open_questions:
+        if not self._questions:
             self.scope.deadline = asyncio.get_running_loop().time() + self._timeout_s
         if self._pending and isinstance(self._pending[-1], tuple):
             self._pending.pop()
@@ -199,29 +204,61 @@ class InFlightCall:
         else:
             self._dropped_logs += 1
 
-    async def ask(self, question: Coroutine[Any, Any, T]) -> T:
+    async def ask(self, question: Coroutine[Any, Any, T], others: Sequence[InFlightCall] = ()) -> T:
         """Wait for the client's answer to `question`; the call's time stands still meanwhile.
 
+        Args:
+            question: asks the client on behalf of this call.
+            others: calls of the same client that may be the one that asks, too. Their times stand still as well, and
+                the question is open until all have ended.
+
         Raises:
-            MCPError: the client refused, the call ended before it answered, or the server asks too often.
+            MCPError: the client refused, the calls ended before it answered, or the server asks too often.
         """
-        if (count := self._asked + 1) > MAX_QUESTIONS:
+        if (count := self.asked + 1) > MAX_QUESTIONS:
             question.close()
-            raise _refusal(f"the server has asked {MAX_QUESTIONS} times in this call")
-        self._asked = count
-        self._open_questions += 1
-        self.scope.deadline = math.inf
-        task = self._start_task(question)
+            raise refusal(f"the server has asked {MAX_QUESTIONS} times in this call")
+        self.asked = count
+        task = asyncio.create_task(question, context=self._variables)
+        opened = _OpenQuestion(task)
         try:
+            opened.add(self)
+            for call in others:
+                # What this one is asked through stops the clocks of its own script.
+                opened.add(call).enter_context(stopped_in_slots(call.variable(OUTER_CLOCKS) or ()))
             await asyncio.wait({task})
         finally:
             task.cancel()
-            self._open_questions -= 1
-            if not self._open_questions:
-                self.scope.deadline = asyncio.get_running_loop().time() + self._timeout_s
+            for call in list(opened.calls):
+                call.end_question(opened)
         if task.cancelled():
-            raise MCPError(code=mcp_types.INVALID_REQUEST, message="Refused by the gateway: the call has ended")
+            raise refusal("the calls that it may belong to have ended" if others else "the call has ended")
         return task.result()
+
+    def begin_question(self, question: _OpenQuestion) -> None:
+        """Stop the call's time while a question is open that may be its own."""
+        self._questions.add(question)
+        self.scope.deadline = math.inf
+
+    def end_question(self, question: _OpenQuestion) -> None:
+        """Have the call's time go on, unless another question is open."""
+        question.calls.pop(self).close()
+        self._questions.discard(question)
+        if not self._questions:
+            self.scope.deadline = asyncio.get_running_loop().time() + self._timeout_s
+
+    async def is_disconnected(self) -> bool:
+        """Whether the client has closed the HTTP connection of its request, on which it would be asked."""
+        request_context = self._variables.run(getattr, self.context, "request_context", None)
+        request: Any = getattr(request_context, "request", None)
+        try:
+            return request is not None and await request.is_disconnected()
+        except Exception:  # middleware may give it a meaning of its own
+            return False
+
+    def variable(self, variable: contextvars.ContextVar[T]) -> T | None:
+        """What a variable is in the client's request."""
+        return self._variables.get(variable)
 
     async def drain(self) -> None:
         """Wait until what the server sent before its answer has been passed on, for a second at most."""
@@ -232,6 +269,10 @@ class InFlightCall:
         """End the call: nothing more is passed on or asked."""
         for task in self._tasks:
             task.cancel()
+        for question in list(self._questions):
+            self.end_question(question)
+            if not question.calls:
+                question.task.cancel()
         if self._dropped_logs or self._dropped_messages:
             self._logger.warning(
                 "%d log messages and the texts of %d progress notifications were left out: the client reads too slowly",
@@ -283,10 +324,26 @@ class InFlightCall:
         return task
 
 
+class _OpenQuestion:
+    """A question that waits for the client's answer, and the calls that it may belong to."""
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.task = task
+        self.calls: dict[InFlightCall, ExitStack] = {}
+        """Each with what ends once the question is not its own any more."""
+
+    def add(self, call: InFlightCall) -> ExitStack:
+        """Note that it may belong to a call; what is entered lasts while that is so."""
+        stack = self.calls[call] = ExitStack()
+        call.begin_question(self)
+        return stack
+
+
 CURRENT_CALL: Final[contextvars.ContextVar[InFlightCall | None]] = contextvars.ContextVar(
     "codecall_underway", default=None
 )
-"""The call that is being made."""
+"""The call that is being made. What comes on a stream is handled with the variables of whoever has opened it: over
+streamable HTTP, of the call whose request is answered there."""
 
 
 def _call_owner(context: Context) -> Hashable | None:
@@ -307,6 +364,9 @@ def _log_text(data: object) -> tuple[str, dict[str, Any] | None]:
             return message, cast("dict[str, Any]", extra) if isinstance(extra, dict) else None
     return data if isinstance(data, str) else json.dumps(data), None
 
+
+MAX_TOOLS_SHOWN: Final = 3
+"""Tools that a person is shown of which one asks; more are counted."""
 
 MAX_LINGERING: Final = 100
 """Callers of which it is remembered that their calls have not been answered; the calls of any more are nobody's."""
@@ -418,9 +478,9 @@ class MessageRouter:
             self._on_change(what)
 
     async def handle_log(self, params: mcp_types.LoggingMessageNotificationParams) -> None:
-        """Pass a log message on, if there is one caller alone."""
-        if (call := self._only_call()) is not None:
-            call.log(params)
+        """Pass a log message on, if it is known whose it is."""
+        if calls := self._possible_calls():
+            calls[0].log(params)
 
     async def handle_sampling(
         self, _context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams
@@ -441,143 +501,43 @@ class MessageRouter:
         return await self._ask(mcp_types.ListRootsRequest())
 
     async def _ask(self, request: mcp_types.InputRequest) -> Any:
-        call = self._only_call()
         try:
             check_permitted(request, self._server, sampling=self._sampling)
-            if call is None or call.context is None:
-                what = _question(request).what
-                of = "several clients" if self.calls or self._lingering else "no client"
+            calls = self._possible_calls()
+            if not calls:
+                what = question_of(request).what
+                if CURRENT_CALL.get() is not None:
+                    raise refusal(f"the gateway cannot ask for {what}: no call that it belongs to is under way")
+                of = "several clients" if self.calls else "no client"
                 apart = "; `per_client` keeps clients apart" if self.calls else ""
-                raise _refusal(f"the gateway cannot ask for {what} while calls of {of} are under way{apart}")
+                raise refusal(f"the gateway cannot ask for {what} while calls of {of} are under way{apart}")
             self._logger.debug("asks the client %s", request.method)
-            return await call.ask(_ask_client(call.context, self._server, request))
-        except MCPError as refusal:
-            return refusal.error
+            return await self._ask_for(calls, request)
+        except MCPError as refused:
+            return refused.error
 
-    def _only_call(self) -> InFlightCall | None:
-        """The first of the calls under way, if all have one caller: mostly it is the long one that asks."""
+    async def _ask_for(self, calls: Sequence[InFlightCall], request: mcp_types.InputRequest) -> Any:
+        """Ask the client whose calls these are, one of which the question belongs to."""
+        gone = {call for call in calls if len(calls) > 1 and await call.is_disconnected()}
+        calls = [call for call in calls if call in self.calls]
+        if not calls:
+            raise refusal("the calls that it may belong to have ended")
+        first = min(calls, key=lambda call: (call in gone, call.asked))
+        asks = (call.variable(ASK_CLIENT) for call in calls)
+        tools = sorted({"another call" if ask is None else ask.tool for ask in asks})
+        by = f"one of: {join_names(tools, MAX_TOOLS_SHOWN)}" if len(tools) > 1 else ""
+        question = ask_client(cast("Context", first.context), self._server, request, by)
+        return await first.ask(question, [call for call in calls if call is not first])
+
+    def _possible_calls(self) -> list[InFlightCall]:
+        """The calls that a message may belong to which is being handled, in the order in which they began; none where
+        they are of several callers."""
+        if (known := CURRENT_CALL.get()) is not None:
+            return [known] if known in self.calls and known.context is not None else []
         self._expire()
-        first = next(iter(self.calls), None)
-        if first is None or any(call.owner is None or call.owner != first.owner for call in self.calls):
-            return None
-        return None if any(entry.owner != first.owner for entry in self._lingering) else first
+        owners = {call.owner for call in self.calls} | {entry.owner for entry in self._lingering}
+        return list(self.calls) if len(owners) == 1 and None not in owners else []
 
     def _expire(self) -> None:
         now = asyncio.get_running_loop().time()
         self._lingering = [entry for entry in self._lingering if entry.deadline > now]
-
-
-class _Question(NamedTuple):
-    """What a server may ask a client."""
-
-    what: str
-    capabilities: mcp_types.ClientCapabilities
-    """What the client has to offer for it."""
-    answer: type[mcp_types.ClientResult]
-
-
-def _question(request: mcp_types.InputRequest) -> _Question:
-    match request:
-        case mcp_types.CreateMessageRequest(params=params):
-            with_tools = params.tools is not None or params.tool_choice is not None
-            tools = mcp_types.SamplingToolsCapability() if with_tools else None
-            capabilities = mcp_types.ClientCapabilities(sampling=mcp_types.SamplingCapability(tools=tools))
-            answer = mcp_types.CreateMessageResultWithTools if with_tools else mcp_types.CreateMessageResult
-            return _Question("its model", capabilities, answer)
-        case mcp_types.ElicitRequest():
-            capabilities = mcp_types.ClientCapabilities(elicitation=mcp_types.ElicitationCapability())
-            return _Question("a person's input", capabilities, mcp_types.ElicitResult)
-        case mcp_types.ListRootsRequest():
-            capabilities = mcp_types.ClientCapabilities(roots=mcp_types.RootsCapability())
-            return _Question("its roots", capabilities, mcp_types.ListRootsResult)
-
-
-async def _ask_client(context: Context, server: str, request: mcp_types.InputRequest) -> Any:
-    """Ask the client whose request this is. Runs with that request's variables."""
-    what, capabilities, answer = _question(request)
-    modern = context.session.protocol_version in MODERN_PROTOCOL_VERSIONS
-    if (ask := ASK_CLIENT.get()) is not None:
-        try:
-            reply = await ask(request)
-        except InputRequiredError as refused:
-            raise _refusal(refused.message) from None
-        if isinstance(reply, answer):
-            return reply
-        if not modern:
-            raise _refusal(f"the client cannot be asked for {what}: it does not offer it, or has not answered")
-    if modern:
-        raise _refusal(
-            f"the client cannot be asked for {what}: it speaks MCP {context.session.protocol_version}, in which only a "
-            "server of that version can ask"
-        )
-    if not context.session.check_client_capability(capabilities):
-        raise _refusal(f"the client cannot be asked for {what}: it does not offer it")
-    (request,) = named_questions(server, [request])
-    if isinstance(params := request.params, mcp_types.ElicitRequestURLParams) and params.elicitation_id is None:
-        # It has none on 2026-07-28, and needs one before.
-        request = mcp_types.ElicitRequest(params=params.model_copy(update={"elicitation_id": uuid.uuid4().hex}))
-    related = ServerMessageMetadata(related_request_id=context.request_id)
-    return await context.session.send_request(request, answer, metadata=related)
-
-
-def named_questions(server: str, requests: Sequence[mcp_types.InputRequest]) -> list[mcp_types.InputRequest]:
-    """Questions of one message, those to a person with the name of their server before them: whoever is asked for a
-    password knows who asks.
-
-    Raises:
-        MCPError: a part of one cannot be seen, a URL is none that a person can be sent to, or they are too long
-            together.
-    """
-    to_person = [request.params for request in requests if isinstance(request, mcp_types.ElicitRequest)]
-    try:
-        check_size(*((params.message, _form_or_url(params)) for params in to_person))
-        return [_named_question(server, request) for request in requests]
-    except HiddenTextError as refused:
-        raise _refusal(str(refused)) from None
-
-
-def _form_or_url(params: mcp_types.ElicitRequestParams) -> object:
-    return params.requested_schema if isinstance(params, mcp_types.ElicitRequestFormParams) else params.url
-
-
-def _named_question(server: str, request: mcp_types.InputRequest) -> mcp_types.InputRequest:
-    if not isinstance(request, mcp_types.ElicitRequest):
-        return request
-    params, changes = request.params, dict[str, object]()
-    if isinstance(params, mcp_types.ElicitRequestFormParams):
-        changes["requested_schema"] = visible_form(params.requested_schema)
-    else:
-        check_url(params.url)
-    changes["message"] = f"[{server}] {quoted(params.message).lstrip(' ')}"
-    return mcp_types.ElicitRequest(params=params.model_copy(update=changes))
-
-
-def named_url_error(server: str, error: mcp_types.ErrorData) -> MCPError:
-    """The error of a server that wants a person to visit URLs first, its questions as `named_questions` has them.
-
-    Raises:
-        MCPError: as `named_questions`, or they are too many, or cannot be read.
-    """
-    try:
-        listed = cast("dict[str, list[object]]", error.data or {}).get("elicitations", [])
-        if len(listed) > MAX_QUESTIONS:
-            raise _refusal(f"the server sends a person to more than {MAX_QUESTIONS} URLs at once")
-        asked = UrlElicitationRequiredError.from_error(error).elicitations
-    except (ValueError, TypeError, AttributeError):
-        raise _refusal("the server sends a person to URLs in a way that cannot be read") from None
-    named = [each.params for each in named_questions(server, [mcp_types.ElicitRequest(params=each) for each in asked])]
-    return UrlElicitationRequiredError(cast("list[mcp_types.ElicitRequestURLParams]", named), error.message)
-
-
-def check_permitted(request: mcp_types.InputRequest, server: str, *, sampling: bool) -> None:
-    """Refuse what a server may not ask of clients.
-
-    Raises:
-        MCPError: it may not.
-    """
-    if isinstance(request, mcp_types.CreateMessageRequest) and not sampling:
-        raise _refusal(f"server {server!r} may not use the client's model; `sampling = true` in its options allows it")
-
-
-def _refusal(reason: str) -> MCPError:
-    return MCPError(code=mcp_types.INVALID_REQUEST, message=f"Refused by the gateway: {reason}")

@@ -47,7 +47,8 @@ from codecall.gateway.upstream.messages import (
     shorten_error,
     unreadable_response,
 )
-from codecall.gateway.upstream.relay import MAX_QUESTIONS, MessageRouter
+from codecall.gateway.upstream.questions import MAX_QUESTIONS
+from codecall.gateway.upstream.relay import MessageRouter
 
 MAX_OPEN_REQUESTS: Final = 32
 """Requests of one server that may wait for answers; more are refused."""

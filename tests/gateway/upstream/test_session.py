@@ -12,7 +12,7 @@ from fastmcp import Client
 from mcp import MCPError
 
 from codecall.gateway.upstream.messages import Throttle
-from codecall.gateway.upstream.relay import MAX_QUESTIONS
+from codecall.gateway.upstream.questions import MAX_QUESTIONS
 from codecall.gateway.upstream.server import Backend
 from codecall.redaction.questions import MAX_SHOWN_CHARS
 from tests.gateway.backends import MODERN_RAW, RAW, result_text, serve_components, wait_until
