@@ -198,12 +198,13 @@ def axis_ticks(axis_ms: float) -> list[float]:
 
 def place_calls(calls: Sequence[TraceCall], axis_ms: float) -> list[ChartBar]:
     """Place the calls that started, in the order of their start, each in the first lane that is free then."""
-    started = sorted((call.start_ms, call.number, call) for call in calls if call.start_ms is not None)
+    started = [(call.start_ms, call) for call in calls if call.start_ms is not None]
+    started.sort(key=lambda each: (each[0], each[1].number))
     busy: list[tuple[float, int]] = []
     free: list[int] = []
     lanes = 0
     bars: list[ChartBar] = []
-    for start_ms, _, call in started:
+    for start_ms, call in started:
         while busy and busy[0][0] <= start_ms:
             heapq.heappush(free, heapq.heappop(busy)[1])
         if free:

@@ -191,6 +191,12 @@ def test_calls_that_overlap_are_in_different_lanes(spans: list[tuple[float, floa
     assert max((bar.lane + 1 for bar in bars), default=0) <= max(most, 0)
 
 
+def test_calls_of_one_number_that_begin_together_are_placed():
+    """A record that somebody else wrote may have such."""
+    calls = [TraceCall(1, "tool", "t", 5.0, 6.0, code="b"), TraceCall(1, "tool", "t", 5.0, 6.0, code="a")]
+    assert [bar.lane for bar in place_calls(calls, 10)] == [0, 1]
+
+
 @given(st.floats(0.001, 1e9))
 def test_marks_of_the_axis_are_few_and_within(whole: float):
     marks = axis_ticks(whole)
