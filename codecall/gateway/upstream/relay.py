@@ -14,6 +14,7 @@ import contextvars
 import json
 import logging
 import math
+import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Sequence
 from contextlib import ExitStack
@@ -25,6 +26,7 @@ import mcp_types
 from fastmcp import Context
 from mcp import ClientSession, MCPError
 from mcp.client.session import ClientRequestContext, IncomingMessage
+from mcp.server.session import ServerSession
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from codecall.calls.clock import ASK_CLIENT, OUTER_CLOCKS, stopped_in_slots
@@ -346,11 +348,15 @@ CURRENT_CALL: Final[contextvars.ContextVar[InFlightCall | None]] = contextvars.C
 streamable HTTP, of the call whose request is answered there."""
 
 
+_REQUEST_KEYS: Final = weakref.WeakKeyDictionary[ServerSession, object]()
+"""What stands for a request of 2026-07-28 once it has ended: its session has the whole body, and its id() is reused."""
+
+
 def _call_owner(context: Context) -> Hashable | None:
     if context.request_context is None:
         return None
     if context.session.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        return context.session
+        return _REQUEST_KEYS.setdefault(context.session, object())
     return client_key(context), context.session_id
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import re
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -257,6 +259,38 @@ async def test_no_time_makes_a_call_that_was_given_up_anothers(monkeypatch: pyte
         assert "calls of several clients are under way; `per_client` keeps clients apart" in told
         assert "decline" in result_text(await a.call_tool("ask", ELICIT))
         assert asked == ["a"]
+
+
+async def test_nothing_is_kept_of_the_request_of_a_call_that_was_given_up() -> None:
+    """Nor does its server answer; still nobody else is asked."""
+    requests: list[weakref.ref[Any]] = []
+
+    def session_of(context: Any) -> weakref.ref[Any]:
+        return weakref.ref(context.session)
+
+    async def elicit(*_what: Any) -> Any:
+        raise AssertionError("asked")
+
+    backend = Backend("git", plain_server())
+    async with (
+        serve_components(backend) as server,
+        Client(server, mode="auto") as a,
+        Client(server, mode="legacy", elicitation_handler=elicit) as b,
+    ):
+        for _ in range(2):
+            slow = asyncio.create_task(a.call_tool("sleep", {"seconds": 600}))
+            await wait_until(lambda: calls_in_flight(backend))
+            requests += [one._variables.run(session_of, one.context) for one in calls_in_flight(backend)]
+            slow.cancel()
+            await wait_until(lambda: not calls_in_flight(backend))
+        assert "calls of several clients" in result_text(await b.call_tool("ask", ELICIT))
+        assert len(requests) == 2
+        await wait_until(lambda: gc.collect() >= 0 and not any(request() for request in requests))
+        (connection,) = (slot.connection for slot in backend._slots.values())
+        assert connection is not None
+        owners = [entry.owner for entry in connection.router._lingering]
+        assert len(owners) == len(set(owners)) == 2
+        assert "calls of several clients" in result_text(await b.call_tool("ask", ELICIT))
 
 
 async def test_a_call_that_took_too_long_is_still_its_callers() -> None:
