@@ -40,8 +40,14 @@ MAX_VALUES: Final = 600_000
 MAX_LONG_DIGITS: Final = 512 * 1024
 """Digits in numbers of `_LONG` digits or more: some 120 ms of parsing."""
 
-MAX_OPENING: Final = 256 * 1024
-"""Bytes of a body that opens a session, which keeps it, and what a client says of itself, for as long as it is open."""
+MAX_OPENING: Final = 64 * 1024
+"""Bytes of a body that opens a session, which keeps it, parsed, for as long as it is open: 0.4 MB at these bounds."""
+
+MAX_OPENING_CONTAINERS: Final = 250
+"""Objects and arrays in it. Clients send fewer than 20, and less than 4 KB."""
+
+MAX_OPENING_VALUES: Final = 1_000
+"""Values and names in it."""
 
 MAX_UNSENT: Final = 64 * 1024 * 1024
 """Bytes of answers that wait until one caller has taken what came before. One answer may always wait."""
@@ -186,10 +192,8 @@ class _BoundedRequest:
                         body += piece
             if why is not None:
                 return self._refuse(429, why)
-            if size <= _MAX_BYTES and (refusal := await self._check(body, caller)):
+            if size <= _MAX_BYTES and (refusal := await self._check_opening(body) or await self._check(body, caller)):
                 return self._refuse(*refusal)
-            if MAX_OPENING < size <= _MAX_BYTES and _opens_session(self._scope):
-                return self._refuse(413, f"one that opens a session may have {MAX_OPENING // 1024} KiB")
             return _in_pieces(body, more)
         except TimeoutError:
             return self._refuse(408, f"it has not come as a whole within {MAX_BODY_S:.0f} s")
@@ -262,10 +266,16 @@ class _BoundedRequest:
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": body})
 
+    async def _check_opening(self, body: bytearray) -> tuple[int, str] | None:
+        if not _opens_session(self._scope) or not await _is_large_opening(body):
+            return None
+        most = f"{MAX_OPENING // 1024} KiB, {MAX_OPENING_CONTAINERS} objects and arrays"
+        return 413, f"one that opens a session may have {most}, and {MAX_OPENING_VALUES:,} values"
+
     async def _check(self, body: bytearray, caller: str) -> tuple[int, str] | None:
         if json.detect_encoding(body) not in ("utf-8", "utf-8-sig"):
             return 400, "it is not encoded as UTF-8"
-        containers, values = await _count(body)
+        containers, values = await _count(body, MAX_CONTAINERS, MAX_VALUES)
         if containers > MAX_CONTAINERS or values > MAX_VALUES:
             return 413, f"it has more than {MAX_CONTAINERS:,} objects and arrays, or more than {MAX_VALUES:,} values"
         long = await _count_long(body)
@@ -290,7 +300,7 @@ def _is_stream(start: Message) -> bool:
 
 def _opens_session(scope: Message) -> bool:
     """Whether only a request that opens a session of the handshake era can be answered."""
-    headers = dict(scope["headers"])
+    headers = dict(reversed(scope["headers"]))  # of several the first counts, as for the SDK
     version = headers.get(MCP_PROTOCOL_VERSION_HEADER.encode(), b"").decode("latin-1")
     has_session = MCP_SESSION_ID_HEADER.encode() in headers or fastmcp.settings.stateless_http
     return not has_session and (not version or version in HANDSHAKE_PROTOCOL_VERSIONS)
@@ -314,16 +324,23 @@ def _caller(scope: Message) -> str:
     return f"peer {peer_network(client[0])}" if client else ""
 
 
-async def _count(body: bytes | bytearray) -> tuple[int, int]:
+async def _is_large_opening(body: bytearray) -> bool:
+    if len(body) > MAX_OPENING:
+        return True
+    containers, values = await _count(body, MAX_OPENING_CONTAINERS, MAX_OPENING_VALUES)
+    return containers > MAX_OPENING_CONTAINERS or values > MAX_OPENING_VALUES
+
+
+async def _count(body: bytes | bytearray, most_containers: int, most_values: int) -> tuple[int, int]:
     """The objects and arrays in JSON, and all values and names, by what stands before or between them. Where these are
     few enough as it is, those in texts are counted, too."""
     containers, commas = _brackets(body), _separators(body)
-    if containers <= MAX_CONTAINERS and containers + commas <= MAX_VALUES:
+    if containers <= most_containers and containers + commas <= most_values:
         return containers, containers + commas
     containers = commas = 0
     for plain in _outside_texts(body):
         containers, commas = containers + _brackets(plain), commas + _separators(plain)
-        if containers > MAX_CONTAINERS or containers + commas > MAX_VALUES:
+        if containers > most_containers or containers + commas > most_values:
             break
         await asyncio.sleep(0)
     return containers, containers + commas

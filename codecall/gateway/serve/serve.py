@@ -31,6 +31,7 @@ from codecall.errors import OptionsError
 from codecall.gateway.config.options import GatewayOptions, ServeOptions
 from codecall.gateway.gateway import Gateway
 from codecall.gateway.serve.bodies import BoundedBodies
+from codecall.gateway.serve.checks import MessageChecks
 from codecall.gateway.serve.pending import CountCalls
 from codecall.gateway.serve.sessions import limit_sessions
 from codecall.gateway.serve.watch import watching_definitions
@@ -135,7 +136,7 @@ async def _over_http(options: GatewayOptions, signals: ServeSignals, insecure: b
     with _listen(serve_options) as listener:
         gateway = Gateway(options, approvals_folder=default_folder())
         gateway.server.auth = auth
-        gateway.server.middleware.insert(0, CountCalls())  # around what else there is, which may wait
+        gateway.server.middleware[:0] = CountCalls(), MessageChecks()  # around what else there is, which may wait
         async with gateway:
             _finish_startup()
             print(f"Listening on {_url(serve_options, listener)}", file=sys.stderr, flush=True)

@@ -9,6 +9,7 @@ have many.
 from __future__ import annotations
 
 import logging
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from codecall.identity import share_key
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
 logger = logging.getLogger("codecall")
+
+_SDK_LOGGER: Final = logging.getLogger("mcp.server.streamable_http_manager")
+
+_ALREADY_LOGGED: Final[ContextVar[bool]] = ContextVar("codecall_already_logged", default=False)
+"""Whether the refusal of this request to open a session is in the log."""
 
 _SHARE: Final = 4
 """One caller may have one in so many of all sessions."""
@@ -52,6 +58,7 @@ def limit_sessions(app: Any, max_sessions: int) -> None:
         caller = share_key(None)
         if list(callers.values()).count(caller) >= own:
             logger.warning("A caller may open no more sessions: it has %d", own)
+            _ALREADY_LOGGED.set(True)
             return None
         transport = admit(requestor)
         if transport is not None and transport.mcp_session_id is not None:
@@ -59,6 +66,12 @@ def limit_sessions(app: Any, max_sessions: int) -> None:
         return transport
 
     manager._admit_session = admit_within_share  # pyright: ignore[reportPrivateUsage]
+    _SDK_LOGGER.addFilter(_is_true)
+
+
+def _is_true(record: logging.LogRecord) -> bool:
+    """Not the SDK's message that all sessions are open, where one caller was refused: it knows no other reason."""
+    return not (_ALREADY_LOGGED.get() and record.levelno == logging.WARNING)
 
 
 def _session_manager(app: Any) -> StreamableHTTPSessionManager:

@@ -12,13 +12,14 @@ from typing import Any
 import httpx
 import mcp_types
 import pytest
-from fastmcp import Client, FastMCP
+from fastmcp import Client, Context, FastMCP
 from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from hypothesis import given
 from hypothesis import strategies as st
 
 from codecall.gateway.serve import bodies, pending, unsent
 from codecall.gateway.serve.bodies import BoundedBodies
+from codecall.gateway.serve.checks import MessageChecks
 from codecall.gateway.serve.pending import CountCalls
 from tests.gateway.backends import serve_over_http, wait_until
 from tests.loop_time import LoopTime
@@ -50,20 +51,28 @@ async def post(url: str, body: str, **headers: str) -> httpx.Response:
         return await client.post(url, content=body, headers={**accept, **headers})
 
 
+GENERAL = "it has more than 100,000 objects and arrays, or more than 600,000 values"
+OPENING = "one that opens a session may have 64 KiB, 250 objects and arrays, and 1,000 values"
+
+
 @pytest.mark.parametrize(
-    "era",
-    [{}, {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}, {"mcp-protocol-version": "2025-06-18"}],
+    ("era", "why", "brackets"),
+    [
+        ({}, OPENING, 60_000),
+        ({"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/list"}, GENERAL, 200_000),
+        ({"mcp-protocol-version": "2025-06-18"}, OPENING, 60_000),
+    ],
 )
-async def test_a_body_of_too_many_values_is_answered_and_holds_nobody_up(era: dict[str, str]) -> None:
+async def test_a_body_of_too_many_values_is_answered_and_holds_nobody_up(
+    era: dict[str, str], why: str, brackets: int
+) -> None:
     async with served() as url:
         await assert_turns_below(15, lambda: post(url, BOMB, **era))
         refused = await post(url, BOMB, **era)
         assert refused.status_code == 413
-        assert refused.json()["error"]["message"] == (
-            "The request was not read: it has more than 100,000 objects and arrays, or more than 600,000 values"
-        )
+        assert refused.json()["error"]["message"] == f"The request was not read: {why}"
         assert (await post(url, "[" + "1," * 700_000 + "1]", **era)).status_code == 413
-        assert (await post(url, '"' + "[" * 200_000 + '"', **era)).status_code == 400  # a text, but no message
+        assert (await post(url, '"' + "[" * brackets + '"', **era)).status_code == 400  # a text, but no message
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -113,14 +122,14 @@ async def test_only_so_many_large_bodies_of_one_caller_wait(monkeypatch: pytest.
     server = FastMCP("strict", auth=StaticTokenVerifier(tokens))
     bounded = BoundedBodies(server.http_app(path="/mcp"))
     async with serve_over_http(bounded) as url:
-        alice = {"authorization": "Bearer alice"}
+        alice = {"authorization": "Bearer alice", "mcp-protocol-version": "2026-07-28"}
         assert (await post(url, large, **alice)).status_code == 400  # no message
         waiting = asyncio.create_task(post(url, large, **alice))
         await wait_until(lambda: any(payments.waiting for payments in bounded._payments.values()))
         refused = await post(url, large, **alice)
         assert refused.status_code == 429
         assert "1 large requests of this caller are waiting" in refused.text
-        assert (await post(url, large, authorization="Bearer bob")).status_code == 400
+        assert (await post(url, large, **alice | {"authorization": "Bearer bob"})).status_code == 400
         assert (await post(url, "[]", **alice)).status_code == 400
         waiting.cancel()
 
@@ -341,17 +350,72 @@ def test_whatever_happens_to_requests_exactly_those_that_are_used_count(steps: l
             assert quota.requests["a"] == sum(size > 0 for size in used)
 
 
-async def test_what_opens_a_session_and_stays_with_it_is_small() -> None:
-    about = {"clientInfo": {"name": "x" * 300_000, "version": "1"}, "capabilities": {}}
-    params = {"protocolVersion": "2025-06-18", **about}
-    first = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
-    async with served() as url:
-        for era in ({}, {"mcp-protocol-version": "2025-06-18"}):
-            refused = await post(url, first, **era)
+def opening(meta: object, **about: Any) -> str:
+    client = {"clientInfo": {"name": "x", "version": "1"}, "capabilities": {}, "_meta": {"a": meta}}
+    params = {"protocolVersion": "2025-06-18", **client, **about}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+
+
+@pytest.mark.parametrize("meta", ["x" * 66_000, [[]] * 250, [1] * 1_000], ids=["bytes", "containers", "values"])
+async def test_what_opens_a_session_and_stays_with_it_is_small(meta: Any) -> None:
+    # Of several headers of one name the SDK reads the first.
+    two = [("mcp-protocol-version", "2025-06-18"), ("mcp-protocol-version", "2026-07-28")]
+    async with served() as url, httpx.AsyncClient(timeout=60) as client:
+        for era in ([], two[:1], two):
+            headers = [("accept", "application/json, text/event-stream"), ("content-type", "application/json"), *era]
+            refused = await client.post(url, content=opening(meta), headers=headers)
             assert refused.status_code == 413
-            assert "one that opens a session may have 256 KiB" in refused.json()["error"]["message"]
+            assert OPENING in refused.json()["error"]["message"]
             assert "mcp-session-id" not in refused.headers
-        assert (await post(url, first.replace("x" * 100_000, "x"))).status_code == 200
+            assert (await client.post(url, content=opening(meta[:230]), headers=headers)).status_code == 200
+        assert (await post(url, opening("[{," * 10_000))).status_code == 200  # what stands in a text does not count
+
+
+async def test_a_session_is_opened_once() -> None:
+    """The SDK would keep what a second `initialize` says, and only the first is small."""
+    kept: list[Any] = []
+    server = FastMCP("kept", middleware=[MessageChecks()])
+
+    @server.tool
+    def look(context: Context) -> None:
+        kept.append(context.session.client_params)
+
+    async with serve_over_http(BoundedBodies(server.http_app(path="/mcp"))) as url:
+        begun = await post(url, opening(None))
+        session = {"mcp-session-id": begun.headers["mcp-session-id"], "mcp-protocol-version": "2025-06-18"}
+        await post(url, '{"jsonrpc":"2.0","method":"notifications/initialized"}', **session)
+        assert "This session is already initialized" in (await post(url, opening("y" * 300_000), **session)).text
+        call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "look", "arguments": {}}}
+        assert '"isError":false' in (await post(url, json.dumps(call), **session)).text
+    assert [params.meta for params in kept] == [{"a": None}]
+
+
+@pytest.mark.parametrize("mode", ["2025-06-18", "2026-07-28"])
+async def test_long_progress_tokens_are_refused(mode: str) -> None:
+    server = FastMCP("steps", middleware=[MessageChecks()])
+
+    @server.tool
+    async def step(context: Context) -> str:
+        await context.report_progress(1)
+        return "done"
+
+    async with serve_over_http(server) as url:
+        headers, about = {"mcp-protocol-version": mode}, dict[str, object]()
+        if mode == "2025-06-18":
+            headers["mcp-session-id"] = (await post(url, opening(None))).headers["mcp-session-id"]
+            await post(url, '{"jsonrpc":"2.0","method":"notifications/initialized"}', **headers)
+        else:
+            headers |= {"mcp-method": "tools/call", "mcp-name": "step"}
+            about = {mcp_types.PROTOCOL_VERSION_META_KEY: mode, mcp_types.CLIENT_CAPABILITIES_META_KEY: {}}
+        answers = list[str]()
+        for length in (1_024, 1_025):
+            params = {"name": "step", "arguments": {}, "_meta": {**about, "progressToken": "x" * length}}
+            call = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params})
+            answers.append((await post(url, call, **headers)).text)
+    assert "notifications/progress" in answers[0]
+    assert "done" in answers[0]
+    assert "progressToken may have 1,024 characters; this one has 1,025" in answers[1]
+    assert "notifications/progress" not in answers[1]
 
 
 async def test_a_body_is_not_kept_while_it_is_answered() -> None:

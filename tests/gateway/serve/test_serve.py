@@ -263,8 +263,16 @@ def test_nobody_who_signs_in_takes_all_sessions(loaded_python: LoadedPython, tmp
         assert [answer.status_code for answer in opened] == [200] * 12 + [503]
         assert open_session(client).status_code == 200
         session = {"Mcp-Session-Id": opened[0].headers["Mcp-Session-Id"], "Authorization": f"Bearer {TOKEN}-2"}
+        # Through the gateway, too, a session is opened once.
+        accept = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+        again = client.post("mcp", content=initialize(), headers={**accept, **session})
+        assert "This session is already initialized" in again.text
         assert client.delete("mcp", headers=session).status_code == 200
         assert open_session(client, Authorization=f"Bearer {TOKEN}-2").status_code == 200
+    served.process.terminate()
+    _, _, logged = served.end()
+    assert "A caller may open no more sessions: it has 12" in logged
+    assert "48 sessions are already open" not in logged
 
 
 def test_a_person_has_one_share_of_the_sessions_over_all_apps(
