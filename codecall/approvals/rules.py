@@ -17,6 +17,7 @@ from codecall.catalog.entries import CatalogEntry
 from codecall.concurrency import ThreadLimit
 from codecall.errors import OptionsError
 from codecall.globs import Patterns
+from codecall.schema.pattern_search import one_validation
 from codecall.schema.readings import all_readings, restricting_readings
 
 JsonObject = Mapping[str, object]
@@ -142,9 +143,10 @@ class _CompiledRule(RuleSubject):
             return True
         allows = self.ruling.action == "allow"
         try:
-            if allows:
-                return all(map(condition.is_valid, all_readings(arguments, schema, self._named)))
-            return any(map(condition.is_valid, restricting_readings(arguments, schema, self._named)))
+            with one_validation():
+                if allows:
+                    return all(map(condition.is_valid, all_readings(arguments, schema, self._named)))
+                return any(map(condition.is_valid, restricting_readings(arguments, schema, self._named)))
         except Exception:
             # A reference that leads nowhere, a value that is nested too deeply, or one of too many readings or of none.
             return not allows

@@ -21,7 +21,7 @@ from codecall.composite.templates import find_field, is_template, only_field, re
 from codecall.jsonio.decode import exceeds_chars, read_json
 from codecall.schema.comparison import BudgetSpentError, StepBudget
 from codecall.schema.model import property_defaults, property_schemas, resolve
-from codecall.schema.pattern_search import TextTooLongError
+from codecall.schema.pattern_search import TextTooLongError, one_validation
 from codecall.schema.validation import Problem, make_problem
 from codecall.schema.validator import create_validator
 
@@ -74,10 +74,11 @@ def argument_problems(
     """What is wrong with arguments by their JSON Schema; as much as one error names. The formats of texts are checked
     in those that are `given`, where nothing else is wrong: no caller can mend a default."""
     try:
-        found = _errors(create_validator(schema), arguments)
-        errors = list(islice(found, MAX_PROBLEMS + 1)) or list(
-            islice(_format_errors(arguments, schema, given), MAX_PROBLEMS + 1)
-        )
+        with one_validation():
+            found = _errors(create_validator(schema), arguments)
+            errors = list(islice(found, MAX_PROBLEMS + 1)) or list(
+                islice(_format_errors(arguments, schema, given), MAX_PROBLEMS + 1)
+            )
     except TextTooLongError as failure:
         return [{"field": "input", "message": f"cannot be checked: {failure}"}]
     except (Unresolvable, RecursionError) as failure:

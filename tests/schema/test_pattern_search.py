@@ -14,7 +14,14 @@ from codecall.approvals.options import ApprovalRule
 from codecall.approvals.rules import RuleSet
 from codecall.catalog.entries import CatalogEntry
 from codecall.composite.arguments import argument_problems
-from codecall.schema.pattern_search import MAX_BACKTRACKED, TextTooLongError, search
+from codecall.schema.pattern_search import (
+    MAX_BACKTRACKED,
+    MAX_STEPS,
+    MAX_TOTAL_STEPS,
+    TextTooLongError,
+    one_validation,
+    search,
+)
 from codecall.schema.validator import MAX_UNEVALUATED_NAME, create_validator
 
 pytestmark = pytest.mark.filterwarnings("ignore:Possible:FutureWarning")
@@ -38,12 +45,36 @@ ORDINARY = [
     r"^é|[à-ü]$|\u0041",
     r"\D\S\W",
     r"^(?P<a>a)|(?P<b_2>b)$",
+    r"^[^]a-z]+$",
+    r"[]\s]$",
+    r"[]-a][^][]",
 ]
 PARTS = st.sampled_from(
     [*"aé-.^$|()+?*{}[]~&@\n", "a", "(?:", r"\d", r"\w", r"\s", r"\D", r"\W", r"\S", r"\.", r"\Z", r"\n", r"\x0a",
      "[a-c]", "[^a]", r"[\w-]", r"[^\W_]", r"[\s.]", "{2}", "{,1}", "{1,}", "a$", "(a|b$)", "a++", "(?=a)"]
 )  # fmt: skip
 TEXTS = st.text("abé²٣\u0301漢_-.@ \t\n\r\x1c\x85\ud800{}", max_size=8) | st.text(max_size=8)
+
+
+CLASS_PARTS = st.sampled_from(
+    [*"]^[-az09:|&~ {}$(*", "&&", "--", "~~", "||", "[:alpha:]", "a-z", "0-9", "]-a", "+--", r"\]", r"\^", r"\-", r"\[",
+     r"\\", r"\d", r"\w", r"\s", r"\W", r"\n", r"\b", r"\x41-\x5a", r"\u00e0-\u00fc", "é", "漢"]
+)  # fmt: skip
+CLASSES = st.builds(
+    "[{}{}{}]{}".format,
+    st.sampled_from(["", "^"]),
+    st.sampled_from(["", "]", "]-a"]),
+    st.lists(CLASS_PARTS, max_size=4).map("".join),
+    st.sampled_from(["", "*", "+", "?", "{2}", "{1,2}", "{,2}", "{2,}", "*?", "{1,2}?"]),
+)
+CLASS_PATTERNS = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from(["", "(?i)", "(?s)"]),
+    st.sampled_from(["", "^"]),
+    st.lists(CLASSES, min_size=1, max_size=2).map("".join),
+    st.sampled_from(["", "$", "x", "|a", r"\Z"]),
+)
+CLASS_TEXTS = st.text("]^[-az09:|&~ {}$(*AZ_\\\x08\n\xe0bcpé漢", max_size=4)
 
 
 def assert_means_the_same(pattern: str, text: str) -> None:
@@ -91,6 +122,28 @@ def test_whatever_python_reads_means_the_same(pattern: str, text: str) -> None:
     except re.error:
         return
     assert_means_the_same(pattern, text)
+
+
+@settings(max_examples=1_500, deadline=None)
+@given(CLASS_PATTERNS, CLASS_TEXTS)
+@example("[^]a-z]", "a;")
+@example("^[^]A-Z]", "^A-Z]")
+@example("[]a]", "]")
+def test_a_class_of_any_characters_means_the_same(pattern: str, text: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return
+    assert_means_the_same(pattern, text)
+
+
+def test_a_class_that_never_ends_is_read_at_once() -> None:
+    with pytest.raises(re.error):
+        search("[" + "a-" * 200 + "\\", "a")
+
+
+def test_a_lone_surrogate_is_no_replacement_character() -> None:
+    assert_means_the_same("\ufffd", "\ud800")
 
 
 @given(st.sampled_from([r"\ba\b", r"-\b", r"\b\w+\b.\b"]), st.text("ab-_ \n1", max_size=8))
@@ -157,11 +210,78 @@ def test_what_only_python_has_is_searched_in_short_texts(pattern: str) -> None:
         search(pattern, "a" * (MAX_BACKTRACKED + 1))
 
 
-def test_counted_words_are_searched_in_long_texts_of_ascii() -> None:
+@pytest.mark.parametrize(
+    ("pattern", "states"),
+    [
+        (r"\$\(.{0,300}\)x?;", 300),
+        (r"(?i)<script.{0,1000}</script>", 1_000),
+        ("(?:a.{0,30}b){0,30}c", 900),
+        ("(?:ab){100}", 200),
+        ("." * 100 + "x", 100),
+        (r"(?:a|[bc]{2}){50}\d{,50}", 200),
+    ],
+)
+@pytest.mark.parametrize("end", ["", "é"])
+def test_counts_make_texts_shorter(pattern: str, states: int, end: str) -> None:
+    size = MAX_STEPS // states
+    assert not search(pattern, "!" * (size // 4) + end)
+    with pytest.raises(TextTooLongError, match="bytes"):
+        search(pattern, "!" * size + end)
+
+
+@pytest.mark.parametrize("pattern", [*ORDINARY, "|".join(f"word{number}" for number in range(20))])
+@pytest.mark.parametrize("end", ["", "é"])
+def test_ordinary_patterns_take_long_texts(pattern: str, end: str) -> None:
+    assert search(pattern, "\n" * (500_000 if end else 1_000_000) + end) in {True, False}
+
+
+def test_a_text_has_bytes() -> None:
+    size = MAX_STEPS // 1_000 // 2
+    assert not search(".{1000}x", "a" * size)
+    with pytest.raises(TextTooLongError):
+        search(".{1000}x", "漢" * size)
+
+
+def test_searches_of_one_validation_have_one_limit() -> None:
+    texts = [f"{number:0{MAX_STEPS // 4_000}}" for number in range(3 * MAX_TOTAL_STEPS // MAX_STEPS)]
+    pattern = ".{2000}x"
+    assert not any(search(pattern, text) for text in texts)
+    with one_validation():
+        assert not any(search(pattern, texts[0]) for _ in texts)  # it is searched once
+        with pytest.raises(TextTooLongError, match="bytes more"):
+            all(not search(pattern, text) for text in texts)
+    assert not search(pattern, texts[0])
+
+
+MANY = {"n" * 500 + str(number): "v" * 500 + str(number) for number in range(1_000)}
+"""Texts that are short, but many."""
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"additionalProperties": {"not": {"pattern": "n.{0,1000}x"}}},
+        {"propertyNames": {"not": {"pattern": "n.{0,1000}x"}}},
+        {"patternProperties": {"n.{0,1000}x": {"type": "null"}}},
+    ],
+)
+async def test_many_texts_count_against_the_call(about: dict[str, object]) -> None:
+    schema: dict[str, object] = {"type": "object", "additionalProperties": {"type": "string"}}
+    tool = CatalogEntry("t", "app", "", {"properties": {"of": schema}, "required": ["of"]})
+    condition: dict[str, object] = {"properties": {"of": {**about, "type": "object"}}, "required": ["of"]}
+    rules = RuleSet([ApprovalRule.read({"action": "allow", "input": condition}, where=""), ApprovalRule(action="deny")])
+    assert (await rules.ruling(tool, {"of": dict(list(MANY.items())[:10])})).action == "allow"
+    assert (await rules.ruling(tool, {"of": MANY})).action == "deny"
+    assert argument_problems({"of": dict(list(MANY.items())[:10])}, condition) == []
+    (problem,) = argument_problems({"of": MANY}, condition)
+    assert problem["message"].startswith("cannot be checked: the pattern 'n.{0,1000}x' takes at most")
+
+
+def test_counted_words_are_searched_in_long_texts() -> None:
     assert not search(r"\w{1,64}@", LONG)
     assert search(r"\w{1,64}@", "é@")
-    with pytest.raises(TextTooLongError):
-        search(r"\w{1,64}@", LONG + "é")
+    assert not search(r"\w{1,64}@", LONG + "é")
 
 
 TOOL = CatalogEntry("t", "app", "", {"properties": {"to": {"type": "string"}}, "required": ["to"]})
