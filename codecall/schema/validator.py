@@ -54,13 +54,13 @@ def check_schema(schema: Mapping[str, object]) -> None:
 def create_validator(schema: Mapping[str, object], *, formats: bool = False) -> Validator:
     """A validator of the JSON Schema, which `check_schema` has found to be one.
 
-    With `formats` it refuses texts that are not of a format of `_FORMATS` that their schema names, as pydantic does.
+    With `formats` it refuses texts that are not of a format of `FORMATS` that their schema names, as pydantic does.
     A reference to another document raises `referencing.exceptions.Unresolvable` when a value is compared, and a text
     that is too long for a pattern `TextTooLongError`.
     """
     # Without a registry of its own, a reference to another document would be fetched.
     registry: Registry[Any] = Registry()
-    return cast("Validator", _Validator(schema, registry=registry, format_checker=_FORMATS if formats else None))
+    return cast("Validator", _Validator(schema, registry=registry, format_checker=FORMATS if formats else None))
 
 
 def _unique_items(validator: Validator, unique: object, instance: Any, _schema: object) -> Iterator[ValidationError]:
@@ -123,9 +123,9 @@ def _check_format(name: str, text: object) -> bool:
     return True
 
 
-_FORMATS: Final = FormatChecker(formats=())
+FORMATS: Final = FormatChecker(formats=())
 for _name in ("date", "date-time", "time", "duration", "uuid", "ipv4", "ipv6", "email"):
-    _FORMATS.checks(_name, raises=UnreadableError)(partial(_check_format, _name))
+    FORMATS.checks(_name, raises=UnreadableError)(partial(_check_format, _name))
 
 
 _Check: TypeAlias = Callable[[Validator, object, Any, object], Iterable[ValidationError] | None]

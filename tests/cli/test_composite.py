@@ -284,6 +284,25 @@ def test_scripts(configured: CommandLine):
     assert [tool["name"] for tool in manifest["tools"]] == ["math_add"]
 
 
+@pytest.mark.parametrize(
+    ("output", "value"),
+    [
+        ("{ type: array, items: { type: object, properties: { at: { type: string, format: date-time } } } }",
+         [{"at": "2026-01-31T10:15:00Z", "n": 1}]),
+        ("{ type: array, items: { type: string, format: date } }", ["2026-01-31"]),
+        ("{ type: number }", 12),
+        ("{ type: array, items: { type: number } }", [3, 1.5]),
+        ("{ type: object, properties: { at: { type: string, format: date } } }", {"at": "2026-01-31"}),
+    ],
+)  # fmt: skip
+def test_the_result_of_a_run_is_printed_as_it_is(configured: CommandLine, output: str, value: object):
+    header = f"/*\n---\nname: odd\ndescription: Odd\nallowedTools: []\noutput: {output}\n---\n*/\n"
+    configured.write("workflows/odd.js", f"{header}return {json.dumps(value)};\n")
+    ran = configured("composite", "run", "odd", "--json")
+    assert (ran.code, json.loads(ran.out)) == (0, value), ran.err
+    assert "12.0" not in ran.out
+
+
 def test_check_of_scripts(configured: CommandLine):
     configured.write("workflows/thrice.js", SCRIPT.replace("[math_add]", "[math_ad]").replace("return", "fetch('x');"))
     configured.write("workflows/four.star", STARLARK.replace("return", "import x"))

@@ -247,5 +247,6 @@ async def _run(
         error = CodeCallError(str(body.get("message")), code=str(body.get("code")), hint=body.get("hint"))
         output.failure(error)
         return exits.exit_for(error.code)
-    output.document(result.data if (result.meta or {}).get("fastmcp") else body)
+    # As it was sent: `result.data` holds objects of Python that stand for it.
+    output.document(body["result"] if body and (result.meta or {}).get("fastmcp") else body)
     return exits.exit_for(page_error.code if page_error is not None else None)

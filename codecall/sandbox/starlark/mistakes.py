@@ -146,7 +146,7 @@ ZFILL: Final = (
     'def zfill(text, n): i = 1 if text[:1] in ("-", "+") else 0; return text[:i] + "0" * (n - len(text)) + text[i:]'
 )
 """A function for scripts: what `zfill` is in Python."""
-_NO_NUMBER: Final = "The text is no number: look at it first, "
+_NO_NUMBER: Final = "The text is no such number: look at it first, "
 _IN_TEXT: Final = "A number in a text is float(x)"
 _IN_TEXTS: Final = "The numbers are texts"
 _NONE: Final = "The value is None: look where it comes from, and test it first."
@@ -290,12 +290,14 @@ EVALUATION: Final = (
     ),
     _row(
         r"base-\d+ literal: |^empty string$",
-        f'{_NO_NUMBER}int(text.strip()) if text.strip().removeprefix("-").isdigit() else None.',
+        f'{_NO_NUMBER}int(text.strip()) if text.strip().removeprefix("-").isdigit() else None; '
+        "of a decimal number it is int(float(text)).",
         "return int('a')",
     ),
     _row(
         r"float literal: ",
-        f'{_NO_NUMBER}float(text) if text.strip().removeprefix("-").replace(".", "", 1).isdigit() else None.',
+        f'{_NO_NUMBER}float(text) if text.strip().removeprefix("-").replace(".", "", 1).isdigit() else None; '
+        'with a decimal comma float(text.replace(",", ".")), with commas in thousands float(text.replace(",", "")).',
         "return float('a')",
     ),
     _row(r"at least one item", "Test whether there are any: max(items) if items else None.", "return max([])"),

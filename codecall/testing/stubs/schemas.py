@@ -12,6 +12,8 @@ from jsonschema.validators import Draft202012Validator, validator_for
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 
+from codecall.schema.validator import FORMATS
+
 JsonObject = dict[str, object]
 
 SchemaProblem = dict[str, str]
@@ -148,9 +150,9 @@ class DeclaredTools:
             tool = self._tools.get(name, DeclaredTool(name))
             document = tool.input_schema if side == "input" else tool.output_schema
             title = f"the {side} schema of {name!r}"
-            schema = (
-                None if document is None else SchemaChecker(document, title, "input" if side == "input" else "value")
-            )
+            is_input = side == "input"
+            root = "input" if is_input else "value"
+            schema = None if document is None else SchemaChecker(document, title, root, formats=is_input)
             self._schemas[name, side] = schema
         return self._schemas[name, side]
 
@@ -162,12 +164,13 @@ class SchemaChecker:
         schema: The schema, of the draft that its `$schema` names, else 2020-12 as in MCP.
         title: The name of the schema in messages.
         root: The name of the value itself in messages.
+        formats: Whether texts have to be of the `format` that their schema names, as tools in Python want them.
 
     Raises:
         ValueError: it is no JSON Schema.
     """
 
-    def __init__(self, schema: Mapping[str, object], title: str, root: str) -> None:
+    def __init__(self, schema: Mapping[str, object], title: str, root: str, *, formats: bool = False) -> None:
         self._title = title
         self._root = root
         kind = cast("Any", validator_for(schema, default=Draft202012Validator))
@@ -176,7 +179,7 @@ class SchemaChecker:
         except SchemaError as error:
             raise ValueError(f"{title} is no JSON Schema: {error.message}") from None
         empty_registry = cast("Any", Registry)()
-        self._validator: Validator = kind(schema, registry=empty_registry)
+        self._validator: Validator = kind(schema, registry=empty_registry, format_checker=FORMATS if formats else None)
 
     def problems(self, value: object) -> list[dict[str, str]]:
         """List what is wrong with a value, each with `field` and `message`; empty if the value fits.

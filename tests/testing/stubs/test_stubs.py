@@ -340,6 +340,22 @@ def test_schemas_of_a_server_are_read_when_they_are_needed(codecall_enclave: Scr
         tool_stub("odd", returns={"a": 1})
 
 
+@pytest.mark.codecall(allow_invalid_input=True)
+def test_texts_of_another_format_are_refused_as_by_the_server(codecall_enclave: ScriptEnclave, tool_stub: Stubs):
+    server = shop()
+
+    @server.tool
+    def due(on: datetime.date, at: datetime.datetime | None = None) -> str:
+        return f"{on} {at}"
+
+    tool_stub.from_server(server)
+    tool_stub("due", returns="ok")
+    assert codecall_enclave.run("return await callTool('due', { on: '2026-01-31' })").value == "ok"
+    for wrong in ("on: '31.01.2026'", "on: '2026-01-31', at: 'tomorrow noon'"):
+        result = codecall_enclave.run(f"return await callTool('due', {{ {wrong} }})")
+        assert result.code == "INVALID_INPUT"
+
+
 def test_a_stub_the_server_does_not_know(tool_stub: Stubs):
     tool_stub("orders", optional=True)
     with pytest.raises(ValueError, match=r"has no tool 'orders' that scripts can call\Z"):
