@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from codecall import CodeCallPlugin
 from codecall.audit.events import AuditEvent
 from codecall.options import SanitizationOptions
+from codecall.redaction import clean
 from codecall.redaction.clean import clean_text, environment_secrets, secrets_not_in
 from codecall.redaction.masking import Masker, QuestionMasker
 from codecall.redaction.patterns import CREDENTIAL
@@ -224,3 +225,11 @@ async def test_what_tools_quote_is_in_no_answer_record_or_trace(secret: str) -> 
     parts = [run for run in ("Zx9", "Pw83", "9Kq27LmXw", "line2", "va\\", "staple", "кремль") if run in secret]
     for text in (*said, *(json.dumps(event.as_dict(), ensure_ascii=False) for event in events), render(trace)):
         assert not [part for part in parts if part in text], text
+
+
+@given(st.text(alphabet="a\x1b[0;m\r\n\x7f\u200b\\u001fb", max_size=120))
+def test_what_nobody_sees_is_removed_in_pieces_as_in_one(text: str) -> None:
+    for run, beginnings in ((clean._INVISIBLE_RUN, "\x1b\r"), (clean._JSON_CONTROLS, "\\")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(clean, "_PIECE", 25)
+            assert clean._removed(run, beginnings, text) == run.sub("", text)

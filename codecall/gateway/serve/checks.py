@@ -7,9 +7,10 @@ from typing import Any, Final
 import mcp_types
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from mcp import MCPError
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 
 MAX_PROGRESS_TOKEN: Final = 1_024
-"""Characters of a progress token, which is in each progress notification of its request."""
+"""Characters of a progress token, or bits of a number, which is in each progress notification of its request."""
 
 
 class MessageChecks(Middleware):
@@ -20,9 +21,10 @@ class MessageChecks(Middleware):
         context: MiddlewareContext[mcp_types.InitializeRequest],
         call_next: CallNext[mcp_types.InitializeRequest, mcp_types.InitializeResult | None],
     ) -> mcp_types.InitializeResult | None:
-        """See FastMCP's `Middleware`. The SDK would keep a second one in place of the first, and its body may be as
-        large as any."""
-        if context.fastmcp_context is not None and context.fastmcp_context.session.client_params is not None:
+        """See FastMCP's `Middleware`. The SDK would keep one that comes in an open session in place of the first, be
+        that one that failed, and its body may be as large as any."""
+        request = context.fastmcp_context.request_context if context.fastmcp_context is not None else None
+        if MCP_SESSION_ID_HEADER in getattr(getattr(request, "request", None), "headers", ()):
             raise MCPError(code=mcp_types.INVALID_REQUEST, message="This session is already initialized")
         return await call_next(context)
 
@@ -30,7 +32,8 @@ class MessageChecks(Middleware):
         """See FastMCP's `Middleware`."""
         request = context.fastmcp_context.request_context if context.fastmcp_context is not None else None
         token: object = (request.meta or {}).get("progressToken") if request is not None else None
-        if isinstance(token, str) and len(token) > MAX_PROGRESS_TOKEN:
-            message = f"progressToken may have {MAX_PROGRESS_TOKEN:,} characters; this one has {len(token):,}"
+        is_long = isinstance(token, int) and token.bit_length() > MAX_PROGRESS_TOKEN
+        if is_long or (isinstance(token, str) and len(token) > MAX_PROGRESS_TOKEN):
+            message = f"progressToken may have {MAX_PROGRESS_TOKEN:,} characters, or bits if it is a number"
             raise MCPError(code=mcp_types.INVALID_PARAMS, message=message)
         return await call_next(context)

@@ -175,6 +175,7 @@ class UpstreamConnection:
         call = InFlightCall(
             self.session, context, timeout_s, self._logger, self._server, sampling=sampling, is_program=is_program
         )
+        call.caller = share_key(context) if context else None
         over_http = isinstance(self._transport, HttpTransport)
         self.active_calls += 1
         if for_client:
@@ -183,7 +184,7 @@ class UpstreamConnection:
         CURRENT_CALL.set(call)
         try:
             with call.scope:
-                async with self._shares.take(share_key(context) if context else None):
+                async with self._shares.take(call.caller):
                     call.was_sent = not over_http  # there the transport tells when it is
                     yield call
                 self.has_answered = True

@@ -77,6 +77,7 @@ class InFlightCall:
         is_program: whether it is a program, which is started.
 
     Attributes:
+        caller: who makes the request, see `share_key`.
         scope: the cancel scope that the call runs in; cancelled when its time is up.
         was_sent: whether something of it may have gone to the server.
         undelivered: what kept a message of it from being delivered.
@@ -96,6 +97,7 @@ class InFlightCall:
         is_program: bool = False,
     ) -> None:
         self.session = session
+        self.caller: str | None = None
         self._is_program = is_program
         self.was_sent = False
         self.undelivered: str | None = None

@@ -48,10 +48,13 @@ from codecall.gateway.upstream.messages import (
     unreadable_response,
 )
 from codecall.gateway.upstream.questions import MAX_QUESTIONS
-from codecall.gateway.upstream.relay import MessageRouter
+from codecall.gateway.upstream.relay import CURRENT_CALL, MessageRouter
 
 MAX_OPEN_REQUESTS: Final = 32
-"""Requests of one server that may wait for answers; more are refused."""
+"""Requests of one server that may wait for answers of one caller, or of nobody knows whom; more are refused."""
+
+MAX_OPEN_BY_ALL: Final = 128
+"""The same of all callers together. Each request may have 4 MiB."""
 
 MAX_QUESTION_VALUES: Final = 2_000
 """Values and names in one request of a server, or in the questions of one answer. The SDK takes up to 16 microseconds
@@ -136,7 +139,8 @@ class _RequestWriter:
     """Writes messages to a server, and knows which of the server's own requests wait for an answer."""
 
     def __init__(self, stream: Any, router: MessageRouter) -> None:
-        self.open_requests: set[mcp_types.RequestId] = set()
+        self.open_requests: dict[mcp_types.RequestId, str | None] = {}
+        """With the caller who is asked, where the stream says so."""
         self.sent_requests: dict[mcp_types.RequestId, str] = {}
         """Requests to the server that it has not answered, and their methods."""
         self.kept_results: dict[mcp_types.RequestId, dict[str, Any]] = {}
@@ -165,7 +169,7 @@ class _RequestWriter:
             await self._stream.send(item)
         finally:
             self._answering.discard(request_id)
-            self.open_requests.discard(request_id)
+            self.open_requests.pop(request_id, None)
 
     async def refuse(self, request_id: mcp_types.RequestId, reason: str) -> None:
         """Answer a request that goes no further."""
@@ -175,7 +179,7 @@ class _RequestWriter:
     def cancel(self, request_id: mcp_types.RequestId) -> None:
         """The server wants no answer any more. One that is being written is written all the same."""
         if request_id not in self._answering:
-            self.open_requests.discard(request_id)
+            self.open_requests.pop(request_id, None)
 
     async def aclose(self) -> None:
         await self._stream.aclose()
@@ -240,16 +244,24 @@ class _BoundedReader:
             if request_id in self._writer.open_requests:
                 await self._writer.refuse(message.id, "a request with this id waits for its answer")
                 return False
-            if len(self._writer.open_requests) >= MAX_OPEN_REQUESTS:
-                await self._writer.refuse(message.id, f"{MAX_OPEN_REQUESTS} requests wait for their answers")
+            caller, waiting = self._caller(), list(self._writer.open_requests.values())
+            own = waiting.count(caller)
+            if own >= MAX_OPEN_REQUESTS or len(waiting) >= MAX_OPEN_BY_ALL:
+                count = own if own >= MAX_OPEN_REQUESTS else len(waiting)
+                await self._writer.refuse(message.id, f"{count} requests wait for their answers")
                 return False
             data = to_json(message.params)
             if not is_within_value_limit(data, MAX_QUESTION_VALUES):
                 await self._writer.refuse(message.id, f"it has more than {MAX_QUESTION_VALUES:,} values")
                 return False
             await self._throttle.wait(count_values(data) // _VALUES_PER_MESSAGE)
-            self._writer.open_requests.add(request_id)
+            self._writer.open_requests[request_id] = caller
         return True
+
+    def _caller(self) -> str | None:
+        """Whom the last message concerns, if it came on the stream of a call."""
+        call = None if self.last_context is None else self.last_context.get(CURRENT_CALL)
+        return None if call is None else call.caller
 
     async def _bounded(
         self, message: mcp_types.JSONRPCResponse | mcp_types.JSONRPCError

@@ -14,12 +14,15 @@ from typing import Any
 import httpx2
 import pytest
 from fastmcp import Client, Context, FastMCP
+from fastmcp.client.auth import BearerAuth
 from fastmcp.client.elicitation import ElicitResult
+from fastmcp.server.auth.providers.jwt import StaticTokenVerifier
 from mcp import MCPError
 from mcp_types import METHOD_NOT_FOUND, LoggingMessageNotificationParams
 
 from codecall import CodeCallPlugin
 from codecall.gateway.config.options import HttpServer
+from codecall.gateway.upstream import session
 from codecall.gateway.upstream.server import Backend
 from tests.approvals.conftest import run
 from tests.gateway.backends import (
@@ -360,3 +363,34 @@ async def test_no_question_goes_to_a_stream_that_the_client_has_closed(tmp_path:
                     break
         assert "Ann" in json.dumps(message["result"])
         await server.let_go()
+
+
+async def test_questions_that_one_caller_leaves_open_are_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "MAX_OPEN_REQUESTS", 2)
+    may_answer = asyncio.Event()
+
+    async def later(*_: Any) -> ElicitResult[Any]:
+        await may_answer.wait()
+        return ElicitResult(action="decline")
+
+    async def at_once(*_: Any) -> Name:
+        return Name("Bob")
+
+    names = {name: {"client_id": name, "scopes": []} for name in ("alice", "bob")}
+    async with upstream("http", tmp_path) as up, serve_components(up.backend) as front:
+        front.auth = StaticTokenVerifier(names)
+        async with (
+            serve_over_http(front) as url,
+            Client(url, auth=BearerAuth("alice"), mode="legacy", elicitation_handler=later) as alice,
+            Client(url, auth=BearerAuth("bob"), mode="legacy", elicitation_handler=at_once) as bob,
+        ):
+            asking = [asyncio.create_task(alice.call_tool("ask", {})) for _ in range(2)]
+            await wait_until(lambda: sum(call.asked for call in calls_in_flight(up.backend)) == 2)
+            assert "requests wait for their answers" in result_text(
+                await alice.call_tool("ask", {}, raise_on_error=False)
+            )
+            assert "Bob" in result_text(await bob.call_tool("ask", {}))
+            may_answer.set()
+            await asyncio.gather(*asking)
