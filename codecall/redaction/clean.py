@@ -225,20 +225,13 @@ def _written(given: object) -> str:
 _JSON_ESCAPES: Final = {json.dumps(character)[1:-1]: character for character in '"\n\r\t\x1b'}
 _JSON_CONTROLS: Final = re.compile(r"(?:\\(?:u00[01][0-9a-f]|[bf]))++")
 _INVISIBLE_RUN: Final = re.compile(f"(?:{INVISIBLE.pattern})++")
-_LONGEST_MATCH: Final = 24
-"""Characters of the longest thing that a run is made of, an escape sequence."""
-_PIECE: Final = 256 * 1024
-"""Characters in which runs are looked for at a time: some 15 ms."""
+_LONGEST_MATCH: Final = 24  # an escape sequence
+_PIECE: Final = 256 * 1024  # characters: some 15 ms
 
 
 def _removed(run: re.Pattern[str], beginnings: str, text: str) -> str:
-    """`text` without the runs, each piece of it by itself: a pattern keeps the interpreter until its end.
-
-    Args:
-        run: matches one or several of what is removed.
-        beginnings: the characters with which what is longer than one character begins.
-        text: of any length.
-    """
+    """`text` without the runs, each piece of it by itself: a pattern keeps the interpreter until its end. `beginnings`
+    are the characters with which what is longer than one character begins."""
     pieces: list[str] = []
     start = 0
     while start < len(text):
