@@ -87,7 +87,7 @@ async def test_parameters_that_no_request_has_are_refused(said: dict[str, object
 async def test_the_most_that_a_path_may_have_is_quick_to_write(tmp_path: Path):
     async with calling(document("/{a}", parameter("path")), tmp_path) as (client, seen):
         most = {"a": "/" * (65_500 - len(LAYERED)) + LAYERED}
-        await assert_turns_below(40, lambda: client.call_tool("send", most, raise_on_error=False))
+        await assert_turns_below(100, lambda: client.call_tool("send", most, raise_on_error=False))
         await client.call_tool("send", {"a": "/" * 20_000})
     assert [target for target, _ in seen] == ["/" + "%2F" * 20_000]
 
