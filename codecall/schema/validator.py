@@ -4,7 +4,9 @@ items that have to be unique are not compared with each other, and patterns are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
 from functools import partial
+from math import isfinite
 from typing import Any, Final, TypeAlias, cast
 
 from jsonschema import Draft202012Validator, FormatChecker, SchemaError, ValidationError
@@ -142,11 +144,25 @@ def _bound(keyword: str) -> _Check:
     return bound
 
 
+def _multiple_of(validator: Validator, step: int | float, instance: Any, _schema: object) -> Iterator[ValidationError]:
+    """Exact for what JSON writes: 19.99 is a multiple of 0.01, which the floats nearest to them are not."""
+    number = instance.number if isinstance(instance, NumberText) else instance
+    if not validator.is_type(number, "number") or (isinstance(number, float) and not isfinite(number)):
+        return
+    if (_exact(number) / _exact(step)).denominator != 1:
+        yield ValidationError(f"{number!r} is not a multiple of {step}")
+
+
+def _exact(number: float) -> Fraction:
+    return Fraction(repr(number) if isinstance(number, float) else number)
+
+
 _CHECKS: Final = {
+    "multipleOf": _multiple_of,
     **{"uniqueItems": _unique_items, "const": _const, "enum": _enum},
     **{"pattern": _pattern, "patternProperties": _pattern_properties},
     **{"additionalProperties": _additional_properties, "unevaluatedProperties": _unevaluated_properties},
-    **{word: _bound(word) for word in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")},
+    **{word: _bound(word) for word in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")},
 }
 
 

@@ -316,7 +316,7 @@ def test_a_quotation_that_is_cut_or_has_backticks_is_left_out_as_well(hint: str)
         ("const rows = { a: 1 }; return rows.lst.map((x) => x);", "For its operator: `…` where it may be missing."),
         ("return [`a`, `b`].nope(`c`);", "For its operator: `…` is no function: check its spelling, and what it "),
         ("return await units({ itm: 'a' });", "if they were. For its operator: No call was made. The input is wrong "),
-        ("await units({}); return await units({ itm: 'a' });", "named here. So are other calls: line 7 (`…`)."),
+        ("await units({}); return await units({ itm: 'a' });", "named here. Other calls are wrong, too: line 7 (`…`)."),
     ],
 )
 async def test_what_a_hint_quotes_of_the_script_is_left_out(tmp_path: Path, body: str, hint: str):

@@ -14,7 +14,7 @@ from codecall.composite.outputs import StepOutput
 from codecall.composite.templates import only_field, references, render, syntax_error
 
 DATA: dict[str, Any] = {
-    "params": {"n": 5, "text": 'a "b"', "none": None, "big": "x" * 50_000, "mark": "<no value>"},
+    "params": {"n": 5, "text": 'a "b"', "none": None, "big": "x" * 50_000, "long": [0] * 50_000, "mark": "<no value>"},
     "steps": {"a": {"status": "completed", "output": StepOutput({"items": [1, {"k": "v"}], "on": True})}},
 }
 
@@ -62,6 +62,10 @@ def test_what_templates_give(text: str, result: str):
         ('{{$x := "ab"}}{{range 60}}{{$x = printf "%s%s" $x $x}}{{end}}', "may give 10,000,000 characters together"),
         ('{{$x := "<"}}{{range 60}}{{$x = js $x}}{{end}}', "may give 10,000,000 characters together"),
         ("{{range 9000}}{{if json $.params.big}}{{end}}{{end}}", "may give 10,000,000 characters together"),
+        ("{{range 9000}}{{if slice $.params.big 1}}{{end}}{{end}}", "may give 10,000,000 characters together"),
+        ("{{range 9000}}{{if slice $.params.long 1}}{{end}}{{end}}", "may give 10,000,000 characters together"),
+        ("{{range 9000}}{{if len $.params.big}}{{end}}{{end}}", "may give 10,000,000 characters together"),
+        ("{{range 9000}}{{if index $.params.big 1}}{{end}}{{end}}", "may give 10,000,000 characters together"),
     ],
 )
 def test_what_fails(text: str, message: str):

@@ -41,6 +41,22 @@ def test_items_of_several_types_are_not_compared_with_each_other() -> None:
     assert python_steps(lambda: create_validator(UNIQUE).is_valid(items)) < 100_000
 
 
+@pytest.mark.parametrize(
+    ("step", "multiples", "others"),
+    [
+        (0.01, [19.99, -0.07, 3, 1e300, 10**400, 0], [19.995, 1e-300]),
+        (0.1, [1.1, 0.3], [0.25]),
+        (2, [4, 4.0, -6], [3, 7.5]),
+        (10**400, [0, 2 * 10**400], [1.5, 3]),
+        (1e-300, [1e300], [1e-301]),
+    ],
+)
+def test_multiples_are_counted_as_json_writes_them(step: float, multiples: list[float], others: list[float]) -> None:
+    validator = create_validator({"multipleOf": step})
+    assert [number for number in multiples + others if validator.is_valid(number)] == multiples
+    assert validator.is_valid("no number")
+
+
 @pytest.fixture
 def requests() -> Iterator[tuple[str, list[str]]]:
     """The address of a server of HTTP, and the paths that it is asked for."""

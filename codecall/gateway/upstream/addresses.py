@@ -18,9 +18,12 @@ from codecall.gateway.upstream.bounds.http_client import add_trace
 from codecall.redaction.questions import HiddenTextError, visible
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_ODD_NETWORKS: Final = tuple(map(ipaddress.IPv6Network, ("64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96")))
-"""Networks for translation to IPv4 that Python takes for global, at least in some versions: what is behind an address
-of theirs is up to who runs the network."""
+_ODD_NETWORKS: Final = tuple(
+    map(ipaddress.ip_network, ("192.0.0.0/24", "64:ff9b:1::/48", "::/96", "::ffff:0:0:0/96", "5f00::/16"))
+)
+"""Networks that Python takes for global, at least in some versions: of protocols (RFC 6890), where Oracle's cloud has
+its metadata, for translation to IPv4, and of segment routing (RFC 9602). What is behind an address of theirs is up to
+who runs the network."""
 
 
 _URL: Final = re.compile(r"[\w.~:/?#\[\]@!$&'()*+,;=%-]+", re.ASCII)
@@ -132,6 +135,6 @@ def _is_public(address: str) -> bool:
         inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF) if ip in _NAT64 else ip.ipv4_mapped or ip.sixtofour
         if inner is not None and not _is_public(str(inner)):
             return False
-        if ip.is_site_local or any(ip in network for network in _ODD_NETWORKS):
+        if ip.is_site_local:
             return False
-    return ip.is_global and not ip.is_multicast
+    return ip.is_global and not ip.is_multicast and not any(ip in network for network in _ODD_NETWORKS)

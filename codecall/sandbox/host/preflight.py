@@ -128,7 +128,7 @@ class Preflight:
         more = ""
         if others:
             names = [f"line {error.location.line} (`{error.tool_name}`)" for error in others if error.location]
-            more = f" So are other calls: {join_names(names, MAX_OTHERS)}."
+            more = f" Other calls are wrong, too: {join_names(names, MAX_OTHERS)}."
         if isinstance(first, InvalidInputError):
             advice = "The input is wrong whenever the call is made: correct the fields named here."
         else:

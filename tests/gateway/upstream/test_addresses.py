@@ -17,13 +17,17 @@ PRIVATE = [
     "::ffff:10.0.0.1",
     "2002:7f00:1::",
     "fec0::1",
+    "::ffff:192.0.0.192",
+    "5f00::1",
     "ff02::1",
     "ff0e::1",
     "2002:e000:1::",
 ]
 
 
-@pytest.mark.parametrize("host", [*(f"[{address}]" for address in PRIVATE), "224.0.0.1", "239.1.2.3", "10.0.0.1"])
+@pytest.mark.parametrize(
+    "host", [*(f"[{address}]" for address in PRIVATE), "224.0.0.1", "239.1.2.3", "10.0.0.1", "192.0.0.192"]
+)
 async def test_an_address_that_leads_to_a_private_network_is_refused_however_it_is_written(host: str) -> None:
     assert not await is_allowed_target(f"https://{host}/", [])
     assert await is_allowed_target(f"https://{host}/", [host.strip("[]")])
