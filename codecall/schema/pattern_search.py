@@ -22,7 +22,7 @@ MAX_BACKTRACKED: Final = 4_096
 MAX_STEPS: Final = 1 << 25
 """States of a pattern times bytes of a text in one search, which holds the interpreter: some 0.2 s."""
 
-MAX_TOTAL_STEPS: Final = 4 * MAX_STEPS
+MAX_TOTAL_STEPS: Final = 2 * MAX_STEPS
 """Those of all searches of one validation."""
 
 MAX_STATES: Final = MAX_STEPS // MAX_BACKTRACKED
