@@ -256,6 +256,9 @@ DEFAULT_HINTS: Final = {
 }
 """The hint of an error that has none, by its code."""
 
+UNKNOWN_TOOL_HINT: Final = "codecall:search finds tools by what they do."
+"""What to do where no tool has a name or one like it."""
+
 DURATION_HINT: Final = "Make fewer or faster tool calls, run them side by side with parallel([...]), or split the work."
 """What to do where a script takes too long in all."""
 

@@ -33,6 +33,7 @@ from codecall.sandbox.starlark.policy import (
     MAX_NESTING,
     NAME,
     TYPES,
+    UNKNOWN_TOOL_HINT,
     builtin_names,
     function_name,
     lower_case_names,
@@ -359,7 +360,7 @@ class _Names:
         self.calls.append(wire.NamedCall("tool", name, node.start))
         if function.name == "call_tool" and not self._exists(name):
             hint = _FUNCTION.format(name) if name in self._builtins else self._hint(name, as_function=False)
-            self._add(first.start, f"Tool '{name}' was not found", hint)
+            self._add(first.start, f"Tool '{name}' was not found", hint or UNKNOWN_TOOL_HINT)
 
     def _is_tool(self, node: Any) -> bool:
         """Whether an expression names one tool: `server.tool`, or its function."""

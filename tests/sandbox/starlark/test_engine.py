@@ -182,5 +182,6 @@ def test_what_the_host_said_of_names_is_asked_again():
     assert value(host.run(script)) == 1
     assert host.asked == ["member there"] * 2
     host.tools.clear()
-    with pytest.raises(InvalidScriptError, match="Tool 'there' was not found"):
+    with pytest.raises(InvalidScriptError, match="Tool 'there' was not found") as refused:
         host.run(script)
+    assert refused.value.first.hint == "codecall:search finds tools by what they do."
