@@ -29,6 +29,8 @@ LOOP = (
 )
 
 RIGHT = [
+    CALL + "let day = '2026-01-02'; day = new Date(day); return r.data.filter((v) => new Date(v.when) > day).length",
+    CALL + "return r.data.filter((v) => new Date(v.when).toISOString() > '2026-01-02').length",
     CALL + "return r.data.filter((v) => new Date(v.when) > new Date('2026-01-02')).length",
     CALL + "return r.data.filter((v) => Date.parse(v.when) > Date.parse('2026-01-02')).length",
     CALL + "return r.data.filter((v) => v.when > '2026-01-02').length",
@@ -89,6 +91,15 @@ WRONG = [
         "is always true: `v.when` is a text",
     ),
     (CALL + "return r.data.filter(({ when }) => when > new Date('2026-01-02')).length", "Write `new Date(when)`."),
+    (
+        CALL + "return r.data.filter((v) => new Date(v.when) > '2026-01-02').length",
+        "`new Date(v.when) > '2026-01-02'` on line 1 is always false: `'2026-01-02'` is a text, and the other side a "
+        "date. Write `new Date('2026-01-02')`.",
+    ),
+    (
+        CALL + "const day = '2026-01-02T00:00:00Z'; return r.data.filter((v) => day <= Date.parse(v.when)).length",
+        "is always false: `day` is a text, and the other side a date. Write `new Date(day)`.",
+    ),
     (
         CALL + "return r.data.reduce((sum, v) => sum + v.price, 0)",
         "`sum + v.price` on line 1 joins texts: `v.price` is a text. Write `sum + Number(v.price)`. visits returned",

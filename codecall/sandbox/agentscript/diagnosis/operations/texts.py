@@ -93,12 +93,12 @@ class TextMistakes:
     def _of_date(self, node: Node, side: Node, date: Node) -> Mistake | None:
         what = self._operands.text(side)
         texts = self._operands.texts(side)
-        if texts is None:
+        if texts is None and not self._is_day(side):
             seconds = self._seconds(_as_number(side))
             says = f"compares seconds with milliseconds: write `{what} * 1000`."
             changes = f"{self._operands.text(date)} /=" in self._dataflow.script
             return None if seconds is None or changes else Mistake(node, seconds, says)
-        if any(_NUMBER.fullmatch(text) for text in texts[1]):
+        if texts is not None and any(map(_NUMBER.fullmatch, texts[1])):
             return None
         always = "true" if node.operator in {"!==", "!="} else "false"
         made = f"new Date({what})"
@@ -106,7 +106,7 @@ class TextMistakes:
             made = f"{made}.getTime()"
         also = f" and compare it with a number, `{_with_time(self._operands.text(date), date)}`"
         says = f"is always {always}: `{what}` is a text, and the other side a date. Write `{made}`"
-        return Mistake(node, texts[0], f"{says}{also if node.operator in EQUALITY else ''}.")
+        return Mistake(node, texts and texts[0], f"{says}{also if node.operator in EQUALITY else ''}.")
 
     def ordered(self, node: Node) -> Mistake | None:
         """Texts of numbers are compared with one another, and would come in another order as numbers."""
@@ -232,6 +232,12 @@ class TextMistakes:
                 return 0 < len(values) <= _MAX_DEPTH and all(self._is_date(value, depth + 1) for value in values)
             case _:
                 return False
+
+    def _is_day(self, node: Node) -> bool:
+        """Whether an expression is a text of a day that the script writes out, or a variable that is one."""
+        values = self._dataflow.values_of(node) if node.type == "Identifier" else [node]
+        texts = [value.value if value.type == "Literal" else None for value in values]
+        return bool(texts) and all(isinstance(text, str) and _DAY.fullmatch(text) is not None for text in texts)
 
     def _is_made(self, node: Node) -> bool:
         """Whether a call makes a date: `Date()` without `new` is a text."""
