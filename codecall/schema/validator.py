@@ -51,6 +51,8 @@ def check_schema(schema: Mapping[str, object]) -> None:
         raise InvalidSchemaError(f"{failure.message:.{MAX_REASON_CHARS}}", path) from None
     except RecursionError:
         raise InvalidSchemaError("it is nested too deeply") from None
+    except OverflowError:
+        raise InvalidSchemaError("a pattern has a count that is too large") from None
 
 
 def create_validator(schema: Mapping[str, object], *, formats: bool = False) -> Validator:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from referencing.exceptions import Unresolvable
 
 from codecall.composite.arguments import argument_problems, types_of
-from codecall.schema.validator import create_validator
+from codecall.schema.validator import InvalidSchemaError, check_schema, create_validator
 from tests.work import python_steps
 
 SCALARS = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-2, 2) | st.text("01a", max_size=2)
@@ -55,6 +55,19 @@ def test_multiples_are_counted_as_json_writes_them(step: float, multiples: list[
     validator = create_validator({"multipleOf": step})
     assert [number for number in multiples + others if validator.is_valid(number)] == multiples
     assert validator.is_valid("no number")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("a{99999999999}", "a pattern has a count that is too large"),
+        (f"{'(' * 2_000}a{')' * 2_000}", "it is nested too deeply"),
+        ("(", "is not a 'regex'"),
+    ],
+)
+def test_what_no_engine_reads_is_no_schema(pattern: str, reason: str) -> None:
+    with pytest.raises(InvalidSchemaError, match=reason):
+        check_schema({"properties": {"a": {"pattern": pattern}}})
 
 
 @pytest.fixture
