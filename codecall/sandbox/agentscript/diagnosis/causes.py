@@ -48,6 +48,7 @@ from codecall.sandbox.agentscript.diagnosis.remedies import (
     list_advice,
     may_have,
 )
+from codecall.sandbox.agentscript.diagnosis.tables import collection_kind
 from codecall.sandbox.agentscript.foreign_words import LIST_MEMBERS, METHODS, WRAPPERS
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.parse import (
@@ -70,7 +71,6 @@ _BUILT_IN: Final = frozenset(
 )
 """Functions that no script can declare anew: a call of one does not fail since it is none."""
 _TAKES_OBJECT: Final = frozenset({"keys", "values", "entries", "getOwnPropertyNames"})
-_GIVES_ITERATOR: Final = frozenset({"keys", "values", "entries", "matchAll"})
 _NOT_ERRORS: Final = frozenset(
     {"Literal", "TemplateLiteral", "ObjectExpression", "ArrayExpression", "BinaryExpression"}
 )
@@ -396,25 +396,10 @@ def list_method(context: FailureContext, match: MessageMatch) -> HintFields | No
         if context.dataflow is None or method not in PROTOTYPES["Array.prototype"].allowed:
             continue
         owner: Node = call.callee.object
-        values = context.dataflow.values_of(owner) if owner.type == "Identifier" else [owner]
-        kinds = {_collection_kind(context.dataflow, value) for value in values}
-        if len(kinds) == 1 and (kind := kinds.pop()) is not None:
+        if (kind := collection_kind(context.dataflow, owner)) is not None:
             items = ", whose items are `[key, value]`" if kind == "a Map" else ""
             return {"what": context.text(owner), "kind": kind, "method": str(method), "items": items}
     return None
-
-
-def _collection_kind(dataflow: DataFlow, value: Node) -> str | None:
-    """What an expression makes: a Map, a Set or an iterator; None for all else."""
-    if value.type == "NewExpression":
-        return {"Map": "a Map", "Set": "a Set"}.get(dataflow.text(value.callee))
-    if value.type != "CallExpression":
-        return None
-    callee: Node = value.callee
-    functions = dataflow.values_of(callee) if callee.type == "Identifier" else []
-    makes = functions and all(getattr(function, "generator", False) for function in functions)
-    gives = callee_name(value) in _GIVES_ITERATOR and dataflow.text(callee.object) != "Object"
-    return "a Map" if dataflow.text(callee) == "Map.groupBy" else "an iterator" if makes or gives else None
 
 
 def not_a_function(context: FailureContext, match: MessageMatch) -> HintFields | None:

@@ -23,6 +23,7 @@ from codecall.sandbox.agentscript.diagnosis.reads.elsewhere import names_elsewhe
 from codecall.sandbox.agentscript.diagnosis.reads.misread import Declares, MisreadSearch, suspects
 from codecall.sandbox.agentscript.diagnosis.remedies import NOTHING_FOUND, answer_fields, is_certain
 from codecall.sandbox.agentscript.diagnosis.report import NO_VALUE, Ending
+from codecall.sandbox.agentscript.diagnosis.tables import collection_remedy
 from codecall.sandbox.agentscript.instrument import InstrumentedScript
 from codecall.sandbox.agentscript.parser.esprima import Node
 from codecall.sandbox.agentscript.parser.mistakes import COMMENT_WITH_LINES, ESCAPED_LINES, RETURN_AND_LINE
@@ -221,7 +222,7 @@ class _Search:
         if len(values) == len(suspects) == 1 and suspects[0] in reached:
             if getattr(suspects[0], "name", None) == "undefined":
                 return f"`undefined` is written on line {self._line(suspects[0])}."
-            return f"{self._named(suspects[0])} is undefined."
+            return f"{self._named(suspects[0])} is undefined.{collection_remedy(self._dataflow, suspects[0])}"
         return "no `return` that gives a value was reached."
 
     def missing_items(self) -> str | None:

@@ -121,6 +121,18 @@ def answer(name: str, arguments: dict[str, object]) -> object:
         ("return undefined", "Nothing was returned: `undefined` is written on line 1."),
         ("let x;\nreturn x", "Nothing was returned: `x` on line 2 is undefined."),
         (
+            "const m = new Map([['a', 1]]); return m['a']",
+            "Nothing was returned: `m['a']` on line 1 is undefined. `m` is a Map: write `m.get('a')`.",
+        ),
+        (
+            "const m = new Map([['a', 1]]), k = 'a'; return m[k]",
+            "Nothing was returned: `m[k]` on line 1 is undefined. `m` is a Map: write `m.get(k)`.",
+        ),
+        (
+            "const s = new Set([1]); return s.length",
+            "Nothing was returned: `s.length` on line 1 is undefined. `s` is a Set: write `s.size`.",
+        ),
+        (
             "const r = await callTool('users');\nconsole.log(r)",
             "Nothing was returned: `console.log(r)` on line 2 gives no value. If one matters, end with `return value`.",
         ),
