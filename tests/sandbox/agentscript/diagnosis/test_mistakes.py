@@ -185,6 +185,10 @@ WRONG = [
     (CHARGE + "let n = 0; for (const c of data) if (c.paid && c.id) n++; return n", "Write `c.paid === 'true'`."),
     # Joins by values of two kinds, spelling, dates
     (
+        CHARGE + "return data.filter((c) => c.currency == 1).length",
+        "`c.currency == 1` on line 1 is always false: `c.currency` is a text, and `1` a number.",
+    ),
+    (
         PAIR + "const m = new Map(b.map((r) => [r.id, r])); return a.map((u) => m.get(u.id)?.price ?? 0)",
         "is always undefined: `u.id` is a number, and the keys of `m` are texts. Write `String(u.id)`.",
     ),
@@ -230,6 +234,7 @@ async def test_a_value_that_is_taken_for_something_else_is_warned_of(enclave: En
 
 
 RIGHT = [
+    ROW + "return rows.filter((r) => r.id == 1).length + rows.filter((r) => r.price != 'x' || r.price == '-1').length",
     EVENT + "return items.flatMap((e) => (e.attendees || []).filter((a) => a.reply !== 'no').map((a) => a.email))",
     EVENT + "return items.flatMap((e) => (e.attendees || []).map((a) => ({ t: e.title, s: e.status, r: a.reply })))",
     EVENT + "return items.map((x) => x.status).concat(items.flatMap((x) => (x.attendees ?? []).map((x) => x.email)))",

@@ -212,7 +212,8 @@ class KindMistakes:
             return None
         if len(kinds) == 1:
             return self._spelled_otherwise(node, items[0])
-        if self._is_ready(node, known) or (len(node.operator) < 3 and OBJECT not in kinds):
+        converts = len(node.operator) < 3 and OBJECT not in kinds and not _is_never_number(known)
+        if converts or self._is_ready(node, known):
             return None
         side = items[0]
         other: Operand = next(found for found in known if found is not side)
@@ -275,6 +276,16 @@ class KindMistakes:
         """The identities of conditions for which another one will do as well."""
         choices = [node for node in self._dataflow.nodes if node.type == "LogicalExpression" and node.operator != "&&"]
         return {id(side) for choice in choices for side in (choice.left, choice.right)}
+
+
+def _is_never_number(sides: Sequence[Operand]) -> bool:
+    """Whether these are a number and a text that `==` converts to none, such as `T1`."""
+    if {side.kind for side in sides} != {NUMBER, TEXT}:
+        return False
+    text = next(side for side in sides if side.kind == TEXT)
+    values: Sequence[object] = [text.node.value] if text.observation is None else text.observation.values
+    filled = [value for value in values if not is_missing(value)]
+    return all(isinstance(value, str) and value.strip()[:1].isalpha() for value in filled)
 
 
 def _literal_kind(items: Node) -> Operand | None:
