@@ -35,9 +35,9 @@ from codecall.concurrency import release_frames
 from codecall.errors import CallKind, CodeCallError, InputRequiredError, InvalidInputError, ToolCallError
 from codecall.fastmcp_errors import log_unexpected
 from codecall.globs import display_name
-from codecall.jsonio.decode import encode_json
+from codecall.jsonio.decode import encode_json, exceeds_chars
 from codecall.options import SanitizationOptions
-from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
+from codecall.redaction.threaded import MAX_QUICK_CHARS, MAX_QUICK_GIVEN, ThreadedCleaner
 from codecall.sandbox.interfaces import RunClock
 from codecall.schema.partial import PreflightError
 
@@ -335,7 +335,8 @@ class Broker:
                 raise await self._access.not_found(call_kind(entry), entry.name) from None
             log_unexpected(f"calling {entry.kind} {entry.name!r}", failure)
             raise error from None
-        if _is_plain_success(result):
+        # An ordinary tool's, as nearly all are. Middleware may replace it by anything.
+        if isinstance(result, ToolResult) and not isinstance(result, INPUT_REQUIRED_RESULTS) and not result.is_error:
             return result
         translate = self._failures.for_call(entry.name, arguments).from_result
         if (error := await self._cleaner.run(translate, result, entry, arguments)) is not None:
@@ -386,15 +387,11 @@ class Broker:
     ) -> ToolCallError | None:
         """The error for an exception of a call. A hostile tool can make its translation slow, so a thread does that."""
         translate = self._failures.for_call(entry.name, arguments).from_exception
-        if isinstance(failure, MCPError) or len(str(failure)) > MAX_QUICK_CHARS:
-            return await self._cleaner.run(translate, failure, entry, arguments)
-        return translate(failure, entry, arguments)
+        is_short = len(str(failure)) <= MAX_QUICK_CHARS and not exceeds_chars(arguments, MAX_QUICK_GIVEN)
+        if is_short and not isinstance(failure, MCPError):
+            return translate(failure, entry, arguments)
+        return await self._cleaner.run(translate, failure, entry, arguments)
 
 
 def _version(version: str | None) -> VersionSpec | None:
     return VersionSpec(eq=version) if version else None
-
-
-def _is_plain_success(result: object) -> bool:
-    """Whether a result is an ordinary tool's, as nearly all are. Middleware may replace it by anything."""
-    return isinstance(result, ToolResult) and not isinstance(result, INPUT_REQUIRED_RESULTS) and not result.is_error

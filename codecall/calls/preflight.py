@@ -40,7 +40,8 @@ from codecall.catalog.cache.fastmcp_internals import MIDDLEWARE_METHODS, mounted
 from codecall.catalog.entries import CatalogEntry, JsonObject
 from codecall.errors import CodeCallError, ToolCallError, ToolNotFoundError
 from codecall.globs import display_name
-from codecall.redaction.clean import MAX_QUICK_CHARS, ThreadedCleaner
+from codecall.redaction.clean import MAX_QUICK_CHARS
+from codecall.redaction.threaded import ThreadedCleaner
 from codecall.schema.comparison import StepBudget, Violation, find_missing, find_violations, violation_problems
 from codecall.schema.partial import PreflightError, Unknown
 from codecall.schema.validation import MAX_FIELDS, MAX_PARAMETERS, Problem, parameter_names

@@ -225,6 +225,14 @@ def _describe_program(server: StdioServer) -> str:
     return f"{' '.join([*variables[:_MAX_VARIABLES], *more, shown])}{where}"
 
 
+def _is_file(word: str) -> bool:
+    """Whether there is a file or folder of that name; words that no file can have for a name are none."""
+    try:
+        return Path(word).exists()
+    except OSError:
+        return False
+
+
 def _without_secrets(command: str, args: Iterable[str]) -> Iterator[str]:
     """The words of a command line, quoted, with a mark in the place of each value that looks like a secret, or is named
     like one. A file is none. A word of a program that starts others, or what it assigns, must look like one: it may be
@@ -251,7 +259,7 @@ def _without_secrets(command: str, args: Iterable[str]) -> Iterator[str]:
 
     for word in (command, *args):
         plain = bool(flag) and _VALUE.fullmatch(word) is not None and re.search(r"\s", word) is None
-        if plain and not starts_words and named_secret(flag, "any") and not Path(word).exists():
+        if plain and not starts_words and named_secret(flag, "any") and not _is_file(word):
             yield "…"
         elif plain and starts_words and is_secret_setting("argument", word):
             yield f"{word[:_SHOWN_CHARS]}…"

@@ -10,15 +10,21 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, cast
 
-import msgspec
 from jsonschema.protocols import Validator
 from referencing.exceptions import Unresolvable
 
-from codecall.composite.budgets import TemplateBudget
+from codecall.composite.budgets import MAX_JSON_DEPTH, TemplateBudget
 from codecall.composite.definition import MISSING, JsonObject
 from codecall.composite.failures import TemplateError
 from codecall.composite.templates import find_field, is_template, only_field, render
-from codecall.jsonio.decode import exceeds_chars, read_json
+from codecall.jsonio.decode import (
+    BYTES_PER_CONTAINER,
+    FEWEST_CONTAINERS,
+    NotJsonError,
+    count_containers_in_thread,
+    decode_in_thread,
+    exceeds_chars,
+)
 from codecall.schema.comparison import BudgetSpentError, StepBudget
 from codecall.schema.model import property_defaults, property_schemas, resolve
 from codecall.schema.pattern_search import TextTooLongError, one_validation
@@ -176,9 +182,12 @@ def coerce(text: str, schema: JsonObject, root: JsonObject) -> object:
     types = types_of(schema, root)
     if not types or "string" in types:
         return text
+    most = FEWEST_CONTAINERS + len(text) // BYTES_PER_CONTAINER
     try:
-        value = read_json(text.strip())
-    except (msgspec.MsgspecError, RecursionError):
+        if (containers := count_containers_in_thread(written := text.strip(), most)) > most:
+            return text
+        value = decode_in_thread(written, containers, MAX_JSON_DEPTH)
+    except NotJsonError:
         return text
     if isinstance(value, float) and value.is_integer() and "number" not in types:
         value = int(value)

@@ -40,6 +40,11 @@ class StepOutput(dict[str, object]):
         super().__init__(cast("Mapping[str, object]", value) if isinstance(value, dict) else {"result": value})
         self._text = json_text
 
+    def changed(self, change: Callable[[object], object]) -> StepOutput:
+        """The output with another value, and another text that is as long."""
+        text = None if self._text is None else cast("str", change(self._text))
+        return StepOutput(change(self._value), text)
+
     def __contains__(self, key: object) -> bool:
         return key == "text" or super().__contains__(key)
 

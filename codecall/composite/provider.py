@@ -58,16 +58,12 @@ class CompositeToolSet:
         resumes: bool,
         starlark: bool = False,
     ) -> None:
-        read = read_definitions(sources)
+        read = read_definitions(sources).served(starlark=starlark)
         findings = list(read.findings)
         tools: dict[str, CompositeTool] = {}
         for definition in read.tools:
             if isinstance(definition, Workflow):
                 tools[definition.name] = WorkflowTool.create(definition, runtime, resumes=resumes)
-            elif definition.language == "starlark" and not starlark:
-                place = read.places[definition.name]
-                place.add("", "the script is Starlark, which this server runs with the option `starlark` only")
-                findings += place.found
             else:
                 tools[definition.name] = ScriptFileTool.create(definition, runtime, resumes=resumes)
         self.findings: tuple[Finding, ...] = tuple(findings)

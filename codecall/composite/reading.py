@@ -66,6 +66,23 @@ class ReadDefinitions(NamedTuple):
         """Those of `tools` that are scripts."""
         return tuple(tool for tool in self.tools if isinstance(tool, ScriptDefinition))
 
+    def served(self, *, starlark: bool) -> ReadDefinitions:
+        """What of it a server serves: without its option `starlark` no scripts in that language, which become findings.
+
+        Args:
+            starlark: Whether it has the option.
+        """
+        refused = [] if starlark else [tool for tool in self.scripts if tool.language == "starlark"]
+        for tool in refused:
+            problem = "the script is Starlark, which this server runs with the option `starlark` only"
+            self.places[tool.name].add("", problem)
+        return self._replace(
+            tools=tuple(tool for tool in self.tools if tool not in refused),
+            findings=(*self.findings, *(finding for tool in refused for finding in self.places[tool.name].found)),
+            invalid=(*self.invalid, *(tool.name for tool in refused)),
+            wrong=(*self.wrong, *((tool, self.places[tool.name]) for tool in refused)),
+        )
+
     def near_names(self, name: str) -> list[str]:
         """Up to `MAX_NEAR` names that may be meant by one that is none: those that are alike, else those that have it
         in them. The names of definitions with findings are among them."""

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
@@ -58,6 +58,10 @@ _FORMAT_NUMBER: Final = re.compile(r"\d{5,}")
 _REPEATS: Final = re.compile(r"\{\{-?\s*(range|template|block)\b")
 _LOCATED: Final = re.compile(r'^template: template:\d+:\d+: executing "template": ')
 
+
+_TOO_LONG: Final = "output character budget exceeded"
+_COST_OF_TOO_LONG: Final = 10 * MAX_TEMPLATE_CHARS
+"""Characters that a template costs which gives too many: the engine has written a value of megabytes by then."""
 
 _budget: Final[ContextVar[TemplateBudget | None]] = ContextVar("codecall_template_budget", default=None)
 
@@ -180,7 +184,7 @@ def render(text: str, data: Mapping[str, object], budget: TemplateBudget) -> str
         return result
     result = _engine_text(text, data, budget)
     # A text of the data may read so, too: it does not where the data has another in its place.
-    if NO_VALUE in result and NO_VALUE in _engine_text(text, _marked_apart(data), budget):
+    if NO_VALUE in result and NO_VALUE in _engine_text(text, _marked_apart(data, budget), budget):
         raise TemplateError(
             f"The template {_shown(text)} writes {_named_gaps(text, data)}",
             hint="Give the parameter a `default`, the step `defaultResults`, or write it under a condition, as in "
@@ -199,6 +203,8 @@ def _engine_text(text: str, data: Mapping[str, object], budget: TemplateBudget) 
         cause = failure.__cause__
         if isinstance(cause, WorkflowError):
             raise cause from None
+        if _TOO_LONG in str(failure):
+            budget.spend(_COST_OF_TOO_LONG)
         message = _LOCATED.sub("", str(failure)).replace("_InvalidValue", "nothing").replace("_UntypedNil", "nil")
         raise TemplateError(f"The template {_shown(text)} failed: {message}") from None
     except RecursionError:
@@ -209,23 +215,28 @@ def _engine_text(text: str, data: Mapping[str, object], budget: TemplateBudget) 
     return result
 
 
-def _marked_apart(data: Mapping[str, object]) -> Mapping[str, object]:
+def _marked_apart(data: Mapping[str, object], budget: TemplateBudget) -> Mapping[str, object]:
     try:
-        return _without_marks(dict(data))
+        return _without_marks(dict(data), budget.without_marks)
     except RecursionError:
         raise TemplateError("The data of a template is nested too deeply") from None
 
 
-def _without_marks(value: Any) -> Any:
-    """JSON data whose texts do not have the mark of what is not there, and are as long."""
+def _without_marks(value: Any, outputs: dict[int, tuple[object, object]]) -> Any:
+    """JSON data whose texts do not have the mark of what is not there, and are as long. Those of outputs are made once
+    in a run, which may have megabytes of them and thousands of templates."""
     if isinstance(value, str):
         return value.replace(NO_VALUE, "-" * len(NO_VALUE))
-    if isinstance(value, dict):
-        changed = {key: _without_marks(item) for key, item in cast("dict[str, object]", value).items()}
-        if "text" in value and "text" not in changed:  # `text` of an output is no member of it
-            changed["text"] = _without_marks(value["text"])
-        return changed
-    return [_without_marks(item) for item in cast("list[object]", value)] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_without_marks(item, outputs) for item in cast("list[object]", value)]
+    if not isinstance(value, dict):
+        return value
+    value = cast("dict[str, object]", value)
+    if (change := getattr(value, "changed", None)) is None:
+        return {key: _without_marks(item, outputs) for key, item in value.items()}
+    if (known := outputs.get(id(value))) is None:
+        known = outputs[id(value)] = value, change(partial(_without_marks, outputs=outputs))
+    return known[1]
 
 
 def _named_gaps(text: str, data: Mapping[str, object]) -> str:

@@ -40,10 +40,11 @@ from codecall.errors import CodeCallError, LimitExceeded
 from codecall.errors.hints import add_default_hint
 from codecall.fastmcp_errors import client_message, log_unexpected
 from codecall.globs import escape_glob
+from codecall.jsonio.decode import exceeds_chars
 from codecall.meta_tools.base import Runtime
 from codecall.meta_tools.run_request import ExecuteRequest, RunLimits
 from codecall.meta_tools.runs import StartedRun, max_value_bytes, run_observed
-from codecall.redaction.clean import ThreadedCleaner, secrets_not_in
+from codecall.redaction.threaded import MAX_QUICK_GIVEN, ThreadedCleaner
 from codecall.resume.refusal import ResumeError
 from codecall.sandbox.clock import RunClock
 
@@ -245,8 +246,10 @@ class _Run:
             release_frames(error := failure)
         if error is not None:
             add_default_hint(error, hints=CALLER_HINTS)
-            secrets = secrets_not_in(self._params)
-            await ThreadedCleaner().clean_error(error, self._runtime.options.sanitization, secrets)
+            cleaner = ThreadedCleaner()
+            is_large = exceeds_chars(self._params, MAX_QUICK_GIVEN)
+            secrets = await cleaner.secrets_not_in(self._params, is_large=is_large)
+            await cleaner.clean_error(error, self._runtime.options.sanitization, secrets)
         return ExecutionResult(
             "ok" if error is None else error.status,
             value=value if error is None else None,

@@ -24,9 +24,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
-import anyio.to_thread
-from anyio import CapacityLimiter
-
 from codecall.errors import CodeCallError, ScriptError, ScriptRefused, ToolCallError
 from codecall.options import SanitizationOptions
 from codecall.redaction.matching import matcher_of
@@ -355,31 +352,6 @@ def _clean(value: object, options: SanitizationOptions, depth: int, left: _Budge
             break
         items.append(_clean(item, options, depth + 1, left))
     return items
-
-
-class ThreadedCleaner:
-    """Cleaning off the event loop, one text at a time for each script: what a hostile tool makes take long holds up
-    nobody but the script that called it."""
-
-    def __init__(self) -> None:
-        self._limiter: CapacityLimiter | None = None
-
-    async def run(self, clean: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
-        """`clean(...)`, in a thread, when its turn comes. Whoever is cancelled meanwhile does not wait for the thread,
-        and so keeps no worker that others wait for."""
-        if self._limiter is None:
-            self._limiter = CapacityLimiter(1)  # few scripts need it, and making it takes longer than cleaning a text
-        work = partial(clean, *arguments, **options)
-        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._limiter)
-
-    async def clean_error(
-        self, error: CodeCallError, options: SanitizationOptions, secrets: Sequence[str] | None = None
-    ) -> None:
-        """`clean_error`, at once when there is little to clean."""
-        if len(error.message) <= MAX_QUICK_CHARS and not (isinstance(error, ToolCallError) and error.details):
-            clean_error(error, options, secrets)
-        else:
-            await self.run(clean_error, error, options, secrets)
 
 
 def code_point_escape(character: str) -> str:

@@ -32,8 +32,8 @@ _MIN_BASE64: Final = 12
 """Characters of the shortest secret that is looked for in Base64."""
 
 _PLAIN = re.compile(r"[\w.-]+", re.ASCII)
-_PERCENT = re.compile(r"(?:%(?:25)*[0-9A-Fa-f]{2})+")
-_OCTETS = re.compile(r"%(?:25)*([0-9A-Fa-f]{2})")
+_PERCENT = re.compile(r"(?:%(?:25){0,8}[0-9A-Fa-f]{2}){1,4096}")
+_OCTETS = re.compile(r"%(?:25){0,8}([0-9A-Fa-f]{2})")
 _ESCAPED = re.compile(
     r"\\++(?:u(?P<high>[dD][89abAB][0-9A-Fa-f]{2})\\++u(?P<low>[dD][c-fC-F][0-9A-Fa-f]{2})"
     r"|u(?P<unit>[0-9A-Fa-f]{4})|u\{(?P<braced>[0-9A-Fa-f]{1,6})\}|U(?P<long>[0-9A-Fa-f]{8})"

@@ -25,10 +25,10 @@ from codecall.errors import (
     ToolTimeoutError,
 )
 from codecall.errors.hints import LISTING_WORDS, function_hint, listing_hint
-from codecall.jsonio.decode import encode_exactly
+from codecall.jsonio.decode import encode_exactly, exceeds_chars
 from codecall.namespaces import NamespaceLookup, Namespaces
 from codecall.options import SanitizationOptions
-from codecall.redaction.clean import ThreadedCleaner, secrets_not_in
+from codecall.redaction.threaded import MAX_QUICK_GIVEN, ThreadedCleaner
 from codecall.sandbox.agentscript.policy import is_meta_tool
 from codecall.schema.comparison import find_violations, violation_problems
 from codecall.schema.partial import PreflightError
@@ -204,7 +204,9 @@ class CallbackBroker:
             outcome = ToolCallError(f"{label} was cancelled before it answered", tool_name=name, called=called)
         if isinstance(outcome, str):
             return outcome
-        await self._cleaner.clean_error(outcome, self._sanitization, secrets_not_in([name, arguments]))
+        is_large = exceeds_chars(arguments, MAX_QUICK_GIVEN)
+        secrets = await self._cleaner.secrets_not_in([name, arguments], is_large=is_large)
+        await self._cleaner.clean_error(outcome, self._sanitization, secrets)
         raise outcome
 
     def _may_call(self, name: str) -> bool:

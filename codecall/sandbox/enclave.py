@@ -33,8 +33,9 @@ from codecall.jsonio.decode import encode_context
 from codecall.option_base import accept_wire_spelling
 from codecall.options import PoolOptions, SanitizationOptions
 from codecall.presets import Preset, preset_of_level, resolve_preset
-from codecall.redaction.clean import ThreadedCleaner, clean_text, clean_value
+from codecall.redaction.clean import clean_text, clean_value
 from codecall.redaction.masking import mask_call_inputs
+from codecall.redaction.threaded import ThreadedCleaner
 from codecall.sandbox import wire
 from codecall.sandbox.agentscript.policy import MAX_SCRIPT_BYTES, SOURCE, TOO_LONG, excess_offset
 from codecall.sandbox.callbacks import (

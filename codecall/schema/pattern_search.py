@@ -61,6 +61,13 @@ class TextTooLongError(ValueError):
         super().__init__(f"the pattern {pattern!r:.80} takes at most {most:,} {unit}, and a text has {size:,}")
 
 
+class TooManyValuesError(TextTooLongError):
+    """An object or array has too many values for a keyword."""
+
+    def __init__(self, keyword: str, size: int, most: int) -> None:
+        ValueError.__init__(self, f"`{keyword}` takes at most {most:,} values, and there are {size:,}")
+
+
 class _Validation:
     """What one validation has found, and the steps it has left."""
 

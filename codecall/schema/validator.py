@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import partial
+from itertools import islice
 from math import isfinite
 from typing import Any, Final, TypeAlias, cast
 
@@ -15,10 +16,17 @@ from jsonschema.validators import extend  # pyright: ignore[reportUnknownVariabl
 from referencing import Registry
 
 from codecall.schema.formats import FormattedText, IntOrTruth, NumberText, UnreadableError, equal, identity
-from codecall.schema.pattern_search import TextTooLongError, search
+from codecall.schema.pattern_search import TextTooLongError, TooManyValuesError, search
 
 MAX_REASON_CHARS: Final = 200
 """Characters of a reason, which may repeat all of a schema."""
+
+MAX_BRANCH_ERRORS: Final = 20
+"""Errors of one branch of `anyOf` and `oneOf` that are kept, to say what is wrong with it."""
+
+MAX_UNEVALUATED: Final = 4_000
+"""Properties or items that `unevaluatedProperties` and `unevaluatedItems` look at: the library takes quadratic time,
+some 0.2 s for these."""
 
 MAX_UNEVALUATED_NAME: Final = 256
 """Characters of the longest name of a property that `unevaluatedProperties` looks at: the library compares it with
@@ -103,6 +111,37 @@ def _pattern_properties(
                     yield from validator.descend(value, schema, path=name, schema_path=pattern)
 
 
+def _any_of(validator: Validator, branches: list[object], instance: Any, _schema: object) -> Iterator[ValidationError]:
+    context: list[ValidationError] = []
+    for index, branch in enumerate(branches):
+        if not (errors := _branch_errors(validator, branch, index, instance)):
+            return
+        context += errors
+    yield ValidationError(f"{_briefly(instance)} is not valid under any of the given schemas", context=context)
+
+
+def _one_of(validator: Validator, branches: list[object], instance: Any, _schema: object) -> Iterator[ValidationError]:
+    context: list[ValidationError] = []
+    valid: list[object] = []
+    for index, branch in enumerate(branches):
+        errors = _branch_errors(validator, branch, index, instance)
+        context += errors
+        valid += [] if errors else [branch]
+    if not valid:
+        yield ValidationError(f"{_briefly(instance)} is not valid under any of the given schemas", context=context)
+    elif len(valid) > 1:
+        yield ValidationError(f"{_briefly(instance)} is valid under each of {', '.join(map(_briefly, valid))}")
+
+
+def _branch_errors(validator: Validator, branch: object, index: int, instance: Any) -> list[ValidationError]:
+    """The first errors of a branch: the library keeps all, 3 kB for each item of a list."""
+    return list(islice(cast("Any", validator).descend(instance, branch, schema_path=index), MAX_BRANCH_ERRORS))
+
+
+def _briefly(value: object) -> str:
+    return f"{value!r:.{MAX_REASON_CHARS}}"
+
+
 def _additional_properties(
     validator: Validator, others: object, instance: Any, schema: Mapping[str, Any]
 ) -> Iterable[ValidationError] | None:
@@ -115,10 +154,21 @@ def _additional_properties(
 def _unevaluated_properties(
     validator: Validator, others: object, instance: Any, schema: object
 ) -> Iterable[ValidationError] | None:
-    for name in instance if validator.is_type(instance, "object") else ():
+    names = instance if validator.is_type(instance, "object") else ()
+    if len(names) > MAX_UNEVALUATED:
+        raise TooManyValuesError("unevaluatedProperties", len(names), MAX_UNEVALUATED)
+    for name in names:
         if len(name) > MAX_UNEVALUATED_NAME:
             raise TextTooLongError("unevaluatedProperties", len(name), MAX_UNEVALUATED_NAME)
     return _LIBRARY["unevaluatedProperties"](validator, others, instance, schema)
+
+
+def _unevaluated_items(
+    validator: Validator, others: object, instance: Any, schema: object
+) -> Iterable[ValidationError] | None:
+    if validator.is_type(instance, "array") and len(instance) > MAX_UNEVALUATED:
+        raise TooManyValuesError("unevaluatedItems", len(instance), MAX_UNEVALUATED)
+    return _LIBRARY["unevaluatedItems"](validator, others, instance, schema)
 
 
 def _check_format(name: str, text: object) -> bool:
@@ -164,6 +214,7 @@ _CHECKS: Final = {
     **{"uniqueItems": _unique_items, "const": _const, "enum": _enum},
     **{"pattern": _pattern, "patternProperties": _pattern_properties},
     **{"additionalProperties": _additional_properties, "unevaluatedProperties": _unevaluated_properties},
+    **{"unevaluatedItems": _unevaluated_items, "anyOf": _any_of, "oneOf": _one_of},
     **{word: _bound(word) for word in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")},
 }
 

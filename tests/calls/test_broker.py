@@ -38,6 +38,7 @@ from codecall.errors import (
 )
 from codecall.options import SanitizationOptions
 from codecall.ratelimit.middleware import RateLimitPlugin
+from tests.loop_turns import assert_turns_below
 
 
 class Only(Middleware):
@@ -379,6 +380,23 @@ async def test_what_a_tool_raises_is_its_message(mcp: FastMCP[Any], caller: Any)
         raised = await caller.call("fails", {"how": how})
         assert type(raised) is ToolCallError
         assert (raised.code, raised.message, raised.tool_name) == ("TOOL_EXECUTION_ERROR", message, "fails")
+
+
+async def test_secrets_are_looked_for_in_a_large_input_beside_the_loop(
+    caller_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DB_PASSWORD", "correct horse battery staple")
+    mcp = FastMCP[Any]("files")
+
+    @mcp.tool
+    def save(text: str) -> None:
+        raise ToolError("no such folder: correct horse battery staple")
+
+    called = caller_of(mcp)
+    assert "horse" not in (await called.call("save", {"text": "battery"})).message
+    text = "battery" + "\u00e9" * 600_000
+    await assert_turns_below(30, lambda: called.call("save", {"text": text}))  # on the loop, 100
+    assert "horse" not in (await called.call("save", {"text": text})).message
 
 
 async def test_masked_details_stay_masked(caller_of: Any) -> None:

@@ -56,13 +56,13 @@ steps:
 
 @pytest.fixture
 def configured(cli: CommandLine, loaded_python: LoadedPython) -> CommandLine:
-    """A configuration with one server and one composite tool."""
+    """A configuration with one server and one composite tool, which runs Starlark."""
     server = cli.write("server.py", SERVER)
     cli.write("workflows/twice.yaml", FLOW)
     cli.write(
         "codecall.toml",
         f"[servers.math]\ncommand = {json.dumps(loaded_python.executable)}\nargs = {json.dumps([str(server)])}\n"
-        '[composite_tools]\npaths = ["workflows"]\n',
+        '[composite_tools]\npaths = ["workflows"]\n[starlark]\n',
     )
     assert cli("trust").code == 0
     return cli
@@ -267,6 +267,24 @@ const { n } = codecallContext;
 return await callTool('math_add', { a: await callTool('math_add', { a: n, b: n }), b: n });
 """
 STARLARK = "# ---\n# name: four\n# description: Four\n# allowedTools: [math_add]\n# ---\nreturn math_add(a=2, b=2)\n"
+
+
+def test_a_script_in_a_language_that_is_not_served_is_a_finding(configured: CommandLine):
+    path = configured.write("workflows/four.star", STARLARK).parent.parent / "codecall.toml"
+    path.write_text(path.read_text().replace("[starlark]\n", ""))
+    assert configured("trust").code == 0
+    says = "the script is Starlark, which this server runs with the option `starlark` only"
+    for words in (("composite", "check"), ("check", "workflows/four.star")):
+        found = configured(*words)
+        assert (found.code, says in found.out) == (1, True), (words, found.out)
+    listed = configured("composite", "list")
+    assert (listed.code, listed.rows, says in listed.err) == (
+        1,
+        [["twice", "2 steps", "Adds a number to itself"]],
+        True,
+    )
+    health = configured("doctor", "--json").json
+    assert [check["verdict"] for check in health["checks"] if says in check["said"]] == ["fail"]
 
 
 def test_scripts(configured: CommandLine):

@@ -271,6 +271,15 @@ def test_init_starts_nothing_of_a_project_whatever_file_it_writes(cli: CommandLi
     assert ("codecall trust" in note) is (name == "codecall.toml")
 
 
+def test_a_word_that_is_too_long_for_a_file_is_masked(cli: CommandLine):
+    token = "eyJhbGciOiJIUzI1NiJ9." + "a1B2" * 100
+    cli.write("codecall.toml", f'[servers.x]\ncommand = "my-server"\nargs = ["--token", "{token}"]\n')
+    for words in (("tools",), ("trust",)):
+        shown = cli(*words)
+        assert (token in shown.out + shown.err, "BUG" in shown.err) == (False, False)
+        assert "--token …" in shown.out + shown.err, shown
+
+
 def test_what_a_program_is_started_with_is_shown(cli: CommandLine):
     """Whatever program it is, for many run code they are given; without secrets, and no code hides behind one."""
     secret = "ghp_Zx81kQpLmN42vTrW90aBcDeFgHiJkLmNoPqR"

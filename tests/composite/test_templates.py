@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from codecall.composite.budgets import HeldData, TemplateBudget
+from codecall.composite.budgets import MAX_RUN_CHARS, HeldData, TemplateBudget
 from codecall.composite.failures import TemplateError, WorkflowError
 from codecall.composite.outputs import StepOutput
 from codecall.composite.templates import only_field, references, render, syntax_error
@@ -73,6 +73,23 @@ def test_what_fails(text: str, message: str):
         render(text, DATA, TemplateBudget())
     assert message in failed.value.message
     assert failed.value.hint
+
+
+def test_a_text_that_says_no_value_makes_nothing_longer_and_is_replaced_once_in_a_run():
+    output = StepOutput({"mark": "<no value>", "rows": ["x" * 100] * 600})
+    data = {"params": {}, "steps": {"a": {"output": output}}}
+    budget = TemplateBudget()
+    for _ in range(3):
+        assert len(render("{{json .steps.a.output}}{{.steps.a.output.mark}}", data, budget)) > 60_000
+        assert render("{{.steps.a.output.mark}}{{/* */}}", data, budget) == "<no value>"
+    assert [kept[0] for kept in budget.without_marks.values()] == [output]
+
+
+def test_a_template_that_gives_too_much_costs_what_it_takes():
+    budget = TemplateBudget()
+    with pytest.raises(TemplateError, match="output character budget exceeded"):
+        render("{{.params.big}}{{.params.big}}{{.params.big}}{{/* */}}", DATA, budget)
+    assert budget.left == MAX_RUN_CHARS - 1_000_000
 
 
 @pytest.mark.parametrize("text", ["{{.x", "{{nope}}", "{{if}}", "{{end}}", "{{" + "(" * 5_000, "{{.a}}" * 100_000])

@@ -22,7 +22,6 @@ from codecall.redaction.clean import (
     MAX_DEPTH,
     MAX_KNOWN_CLEAN,
     MAX_NODES,
-    MAX_QUICK_CHARS,
     MAX_TEXT_CHARS,
     clean_error,
     clean_text,
@@ -30,6 +29,7 @@ from codecall.redaction.clean import (
     well_formed,
 )
 from codecall.redaction.patterns import CREDENTIAL, PATTERNS, STACK, RedactionRule
+from codecall.redaction.threaded import MAX_QUICK_CHARS
 
 ON = SanitizationOptions()
 OFF = SanitizationOptions(remove_stack_traces=False, remove_file_paths=False)

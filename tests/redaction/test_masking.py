@@ -10,8 +10,8 @@ from itertools import count
 import anyio
 import pytest
 
-from codecall.redaction.clean import ThreadedCleaner
 from codecall.redaction.masking import Masker, MaskingTimeoutError, QuestionMasker
+from codecall.redaction.threaded import ThreadedCleaner
 from tests.work import python_steps
 
 

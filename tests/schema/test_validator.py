@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from referencing.exceptions import Unresolvable
 
 from codecall.composite.arguments import argument_problems, types_of
-from codecall.schema.validator import InvalidSchemaError, check_schema, create_validator
+from codecall.schema.pattern_search import TextTooLongError
+from codecall.schema.validator import MAX_BRANCH_ERRORS, InvalidSchemaError, check_schema, create_validator
 from tests.work import python_steps
 
 SCALARS = st.none() | st.booleans() | st.integers(-2, 2) | st.floats(-2, 2) | st.text("01a", max_size=2)
@@ -68,6 +69,41 @@ def test_multiples_are_counted_as_json_writes_them(step: float, multiples: list[
 def test_what_no_engine_reads_is_no_schema(pattern: str, reason: str) -> None:
     with pytest.raises(InvalidSchemaError, match=reason):
         check_schema({"properties": {"a": {"pattern": pattern}}})
+
+
+@given(st.lists(SCALARS, max_size=4) | SCALARS)
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_branches_are_as_to_the_library(keyword: str, value: object) -> None:
+    branches: list[dict[str, Any]] = [
+        {"type": "array", "items": {"type": "string"}},
+        {"type": "string"},
+        {"maxItems": 2},
+    ]
+    schema = {keyword: branches}
+    assert create_validator(schema).is_valid(value) == jsonschema.Draft202012Validator(schema).is_valid(value)
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_a_branch_keeps_few_errors_and_no_long_text(keyword: str) -> None:
+    branches = [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]
+    validator = create_validator({keyword: branches})
+    (error,) = validator.iter_errors([0] * 10_000)
+    assert len(error.context or ()) == MAX_BRANCH_ERRORS + 1
+    assert len(error.message) < 300
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"unevaluatedProperties": False, "patternProperties": {"a": True}}, {f"a{n}": 1 for n in range(4_001)}),
+        ({"unevaluatedItems": False, "contains": {"type": "integer"}}, list(range(4_001))),
+    ],
+)
+def test_few_values_are_looked_at_that_other_keywords_may_have_seen(schema: dict[str, Any], value: Any) -> None:
+    with pytest.raises(TextTooLongError, match="takes at most 4,000 values, and there are 4,001"):
+        create_validator(schema).is_valid(value)
+    (problem,) = argument_problems({"v": value}, {"properties": {"v": schema}})
+    assert "cannot be checked: `unevaluated" in problem["message"]
 
 
 @pytest.fixture

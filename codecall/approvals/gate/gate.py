@@ -47,7 +47,7 @@ from codecall.catalog.entries import CatalogEntry, call_kind, entry_label
 from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.errors import AccessDeniedError, FlowDeniedError
 from codecall.jsonio.decode import exceeds_chars, sha256
-from codecall.redaction.clean import ThreadedCleaner
+from codecall.redaction.threaded import ThreadedCleaner
 from codecall.sandbox.clock import RunClock
 from codecall.sandbox.interfaces import CallMemory, Foresee, OnCallEnd, RunObserver
 

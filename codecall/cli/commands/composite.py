@@ -53,7 +53,7 @@ async def composite(
     from codecall.composite.reading import read_definitions
 
     options = gateway_options(server_args, output)
-    read = read_definitions(configured_sources(options))
+    read = read_definitions(configured_sources(options)).served(starlark=options.starlark is not None)
     if action == "list":
         return _list(read, output)
     if len(names) != 1:

@@ -52,6 +52,8 @@ async def definitions_verdict(sources: Sequence[str], options: GatewayOptions | 
     from codecall.composite.reading import read_definitions
 
     read = read_definitions(sources)
+    if options is not None:
+        read = read.served(starlark=options.starlark is not None)
     known = None
     if options is not None and options.servers and (read.tools or read.wrong):
         known = await server_tools(options, output)

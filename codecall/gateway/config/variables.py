@@ -29,11 +29,12 @@ from codecall.gateway.config.urls import explain_url, is_url, url_address
 
 _LINE = re.compile(
     r"""[ \t]*(?:export[ \t]+)?(?P<name>[A-Za-z_][\w.-]*)[ \t]*=[ \t]*
-    (?:'(?P<single>[^']*)'|"(?P<double>(?:\\.|[^"\\])*)"|(?!['"])(?P<plain>[^\r\n]*?))
+    (?:'(?P<single>[^']*)'|"(?P<double>(?:\\.|[^"\\])*)"|(?!['"])(?P<plain>[^\r\n]*+))
     [ \t]*(?:(?<![^\s"'=])\#[^\r\n]*)?(?:\r?\n|\r|\Z)""",
     re.VERBOSE | re.DOTALL,
 )
 _EMPTY = re.compile(r"[ \t]*(?:\#[^\r\n]*)?(?:\r?\n|\r|\Z)")
+_COMMENT = re.compile(r"""(?<![^\s"'=])\#""")
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _MEANINGS = {"n": "\n", "r": "\r", "t": "\t"}
 
@@ -105,7 +106,7 @@ def read_env_file(file: Path, *, where: str, digest: str | None = None) -> dict[
 def _value(line: re.Match[str]) -> str:
     if line["double"] is not None:
         return _ESCAPE.sub(lambda match: _MEANINGS.get(match[1], match[1]), line["double"])
-    return line["single"] if line["single"] is not None else line["plain"]
+    return line["single"] if line["single"] is not None else _COMMENT.split(line["plain"], maxsplit=1)[0].rstrip(" \t")
 
 
 REFERENCE = re.compile(

@@ -27,6 +27,7 @@ from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from codecall.gateway.serve.answers import MAX_ANSWER_VALUES, has_long_answer
 from codecall.gateway.serve.pending import PendingQuota, PendingRequest
 from codecall.gateway.serve.unsent import SENT_PIECE, ByteQuota, EventQueue, Message, Send, body_in_pieces
 from codecall.identity import peer_network, share_key
@@ -278,16 +279,17 @@ class _BoundedRequest:
         containers, values = await _count(body, MAX_CONTAINERS, MAX_VALUES)
         if containers > MAX_CONTAINERS or values > MAX_VALUES:
             return 413, f"it has more than {MAX_CONTAINERS:,} objects and arrays, or more than {MAX_VALUES:,} values"
+        if values > MAX_ANSWER_VALUES and await has_long_answer(body, MAX_CONTAINERS):
+            return 413, f"what it answers a question with has more than {MAX_ANSWER_VALUES:,} values"
         long = await _count_long(body)
         if long * _LONG > MAX_LONG_DIGITS:
             return 413, f"it has more than {MAX_LONG_DIGITS:,} digits in numbers of {_LONG} digits or more"
         cost = values + _CONTAINER_COST * containers + _LONG_COST * long + len(body) // _BYTES_PER_VALUE
-        if cost <= _LARGE:
-            return None
-        payments = self._bodies.payments_of(caller)
-        if payments.waiting >= _MAX_WAITING:
+        payments = self._bodies.payments_of(caller) if cost > _LARGE else None
+        if payments is not None and payments.waiting >= _MAX_WAITING:
             return 429, f"{_MAX_WAITING} large requests of this caller are waiting"
-        await payments.pay(cost)
+        if payments is not None:
+            await payments.pay(cost)
         return None
 
 

@@ -184,6 +184,12 @@ G=a#b
 TOKEN={SECRET}"""
 
 
+def test_a_line_with_many_blanks_is_read_once(tmp_path: Path):
+    file = tmp_path / "x.env"
+    file.write_text(f"A=x{' ' * 100_000}y # {' ' * 100_000}z\nB=#\n")  # blank by blank it takes minutes
+    assert read_env_file(file, where="x") == {"A": f"x{' ' * 100_000}y", "B": ""}
+
+
 def test_env_files(tmp_path: Path):
     file = tmp_path / ".env"
     file.write_bytes(b"\xef\xbb\xbf" + ENV_FILE.replace("\n", "\r\n", 3).encode())

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codecall.gateway.serve import bodies, pending, unsent
+from codecall.gateway.serve.answers import has_long_answer
 from codecall.gateway.serve.bodies import BoundedBodies
 from codecall.gateway.serve.checks import MessageChecks
 from codecall.gateway.serve.pending import CountCalls
@@ -49,6 +50,33 @@ async def post(url: str, body: str, **headers: str) -> httpx.Response:
     accept = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
     async with httpx.AsyncClient(timeout=60) as client:
         return await client.post(url, content=body, headers={**accept, **headers})
+
+
+@pytest.mark.parametrize(
+    ("message", "long"),
+    [
+        ({"method": "tools/call", "params": {"inputResponses": {"a": {"content": [1] * 2_000}}}}, True),
+        ({"method": "tools/call", "params": {"inputResponses": {"a": {"content": [{"type": "text"}] * 1_000}}}}, True),
+        ({"id": 1, "result": {"content": {"a": [1] * 2_000}}}, True),
+        ({"id": 1, "error": {"data": [[]] * 2_000}}, True),
+        ({"method": "tools/call", "params": {"arguments": {"a": [1] * 9_000}, "inputResponses": {"a": {}}}}, False),
+        ({"id": 1, "result": {"content": {"a": [1] * 900}}}, False),
+        ([1] * 3_000, False),
+    ],
+)
+async def test_answers_to_questions_have_few_values(message: object, long: bool) -> None:
+    assert await has_long_answer(json.dumps(message).encode(), 100_000) is long
+
+
+async def test_a_long_answer_is_refused_before_the_sdk_compares_it() -> None:
+    answers = {"a": {"role": "assistant", "model": "m", "content": [1] * 300_000}}
+    params = {"name": "total", "arguments": {"numbers": [1]}, "inputResponses": answers}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    headers = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "total"}
+    async with served() as url:
+        await assert_turns_below(100, lambda: post(url, body, **headers))  # compared by the SDK, 700
+        refused = await post(url, body, **headers)
+    assert (refused.status_code, "more than 2,000 values" in refused.text) == (413, True)
 
 
 GENERAL = "it has more than 100,000 objects and arrays, or more than 600,000 values"

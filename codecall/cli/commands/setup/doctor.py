@@ -194,7 +194,7 @@ async def composite_checks(
         servers = [ServerInventory.of(each, gateway, failures.get(each)) for each in gateway.providers]
         known = listed_tools(servers, configuration.options)
     try:
-        read = read_definitions(paths)
+        read = read_definitions(paths).served(starlark=configuration.options.starlark is not None)
         refused, contradicted = await find_all(read, known, configuration.options)
     except CodeCallError as failure:
         yield Check(SERVERS, name, "fail", failure.message, failure.hint or "")

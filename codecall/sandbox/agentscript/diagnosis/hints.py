@@ -466,7 +466,8 @@ HINT_RULES: Final[tuple[HintRule, ...]] = (
     _rule(
         "too much at once",
         r"Error: Cannot execute more than 100 operations in parallel",
-        "Call it for 100 at a time: `items.slice(i, i + 100)` in a loop that adds 100 to `i`.",
+        "Call it for 100 at a time: `items.slice(i, i + 100)` in a loop that adds 100 to `i`. Where that "
+        "is more tool calls than a run may make, split the work into several runs: `dryRun` gives the limits.",
         "await __safe_parallel(Array.from({ length: 101 }, () => () => 1))",
     ),
     _rule(
