@@ -15,7 +15,6 @@ from codecall.errors import CodeCallError, ToolCallError
 from codecall.fastmcp_errors import log_unexpected
 from codecall.globs import display_name
 from codecall.jsonio.check import well_formed_json
-from codecall.jsonio.decode import count_containers
 from codecall.sandbox.interfaces import RunHooks
 
 
@@ -86,7 +85,7 @@ class WorkflowCalls:
         finally:
             if on_end is not None:
                 on_end(result)
-        self.held.add(len(value), await count_containers(value, self.held.containers_left))
+        await self.held.add(value)
         return value
 
     async def _value(self, record: CallRecord, input_json: str, arguments: dict[str, object]) -> str:

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 import msgspec
 
-from codecall.composite.budgets import TemplateBudget
+from codecall.composite.budgets import MAX_KEYS, TemplateBudget, too_many_keys
 from codecall.composite.definition import MISSING, JsonObject, Output, OutputProperty
 from codecall.composite.failures import WorkflowError
 from codecall.composite.templates import render
@@ -44,6 +44,11 @@ class StepOutput(dict[str, object]):
         """The output with another value, and another text that is as long."""
         text = None if self._text is None else cast("str", change(self._text))
         return StepOutput(change(self._value), text)
+
+    def __iter__(self) -> Iterator[str]:
+        if len(self) > MAX_KEYS:
+            raise too_many_keys(len(self))
+        return super().__iter__()
 
     def __contains__(self, key: object) -> bool:
         return key == "text" or super().__contains__(key)

@@ -14,7 +14,7 @@ import anyio
 from mcp_types import ElicitResult
 
 from codecall.composite.arguments import find_problems, render_arguments
-from codecall.composite.budgets import TemplateBudget
+from codecall.composite.budgets import TemplateBudget, limit_keys
 from codecall.composite.calls import WorkflowCalls
 from codecall.composite.definition import (
     MAX_PARALLEL_STEPS,
@@ -139,6 +139,8 @@ class WorkflowRun:
             with self._scope:
                 async with self._limit(left_s) as limit:
                     self._clock.on_wait = partial(self._note_time, limit)
+                    if self._has_large:
+                        self._data["params"] = await limit_keys(self._data["params"])
                     await self._calls.look_up(self._workflow.tools())
                     await self._drive()
             if self._abort_error is not None and self._scope.cancelled_caught:
@@ -203,7 +205,7 @@ class WorkflowRun:
                     outcome = task.result()
                     self._outcomes[step.id] = outcome
                     self._skips_rest = self._skips_rest or outcome.skips_rest
-                    self._publish(step.id, outcome)
+                    await self._publish(step.id, outcome)
                     for follower in followers.get(step.id, ()):
                         waits_for[follower.id].discard(step.id)
                         if not waits_for[follower.id]:
@@ -224,13 +226,15 @@ class WorkflowRun:
             await wait_for_calls(self._calls.records)
         return failures.get(self.failed_step) or next(iter(failures.values()))
 
-    def _publish(self, step_id: str, outcome: StepOutcome) -> None:
+    async def _publish(self, step_id: str, outcome: StepOutcome) -> None:
         """Let templates read the outcome of a step."""
         entry: dict[str, object] = {"status": outcome.status}
         if outcome.value is not MISSING:
-            entry["output"] = StepOutput(outcome.value, outcome.json_text)
-            if outcome.json_text is not None and not isinstance(outcome.value, str):
-                self._budget.add_decoded(outcome.json_text, outcome.value)
+            text = outcome.json_text
+            value = await limit_keys(outcome.value, self._calls.held.chars if text is None else len(text))
+            entry["output"] = StepOutput(value, text)
+            if text is not None and not isinstance(value, str):
+                self._budget.add_decoded(text, value)
         if outcome.error is not None:
             entry["error"] = outcome.error.message
         self._steps_data[step_id] = entry

@@ -35,7 +35,7 @@ from gotpl.parse.nodes import (
 from gotpl.parse.parser import parse_template
 from gotpl.runtime.sync_vm import _builtin_functions  # pyright: ignore[reportPrivateUsage]
 
-from codecall.composite.budgets import MAX_JSON_DEPTH, TemplateBudget
+from codecall.composite.budgets import MAX_JSON_DEPTH, LargeObject, TemplateBudget
 from codecall.composite.definition import MISSING
 from codecall.composite.failures import TemplateError, WorkflowError
 from codecall.jsonio.check import NotJsonError
@@ -233,7 +233,8 @@ def _without_marks(value: Any, outputs: dict[int, tuple[object, object]]) -> Any
         return value
     value = cast("dict[str, object]", value)
     if (change := getattr(value, "changed", None)) is None:
-        return {key: _without_marks(item, outputs) for key, item in value.items()}
+        changed = {key: _without_marks(item, outputs) for key, item in value.items()}
+        return LargeObject(changed) if isinstance(value, LargeObject) else changed
     if (known := outputs.get(id(value))) is None:
         known = outputs[id(value)] = value, change(partial(_without_marks, outputs=outputs))
     return known[1]

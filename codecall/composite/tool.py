@@ -194,15 +194,16 @@ class _Run:
 
         @asynccontextmanager
         async def start(started: StartedRun) -> AsyncGenerator[Awaitable[ExecutionResult]]:
-            held = HeldData(max_value_bytes(self._runtime.options.preset))
-            calls = WorkflowCalls(started.broker, started.hooks, held)
-            questions = StepQuestions(started.gate, workflow.source)
-            clock = started.hooks.clock or RunClock()
-            notes = started.gate.notes if started.gate is not None else {}
-            self._run = WorkflowRun(
-                workflow, self._params, _began(started), calls, questions=questions, clock=clock, notes=notes
-            )
-            yield self._execute(started, self._run, calls)
+            limit = max_value_bytes(self._runtime.options.preset)
+            with HeldData.of_run(limit, started.info.caller) as held:
+                calls = WorkflowCalls(started.broker, started.hooks, held)
+                questions = StepQuestions(started.gate, workflow.source)
+                clock = started.hooks.clock or RunClock()
+                notes = started.gate.notes if started.gate is not None else {}
+                self._run = WorkflowRun(
+                    workflow, self._params, _began(started), calls, questions=questions, clock=clock, notes=notes
+                )
+                yield self._execute(started, self._run, calls)
 
         arguments = json.dumps(self._params, ensure_ascii=False, separators=(",", ":"))
         request = ExecuteRequest(

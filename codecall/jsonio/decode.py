@@ -153,17 +153,26 @@ def decode_in_thread(text: str, containers: int, depth: int) -> object:
 
 async def count_containers(text: str, threshold: int) -> int:
     """Counts objects and arrays in JSON text. Up to `threshold`, brackets within strings may be among them."""
-    if text.startswith('"'):  # its brackets are all in one string
+    return await _count(text, "[{", threshold)
+
+
+async def count_values(text: str, threshold: int) -> int:
+    """Counts values in JSON text; those of empty objects and arrays are counted as if each had one. Up to `threshold`,
+    brackets and commas within strings may be among them."""
+    return 1 + await _count(text, "[{,", threshold)
+
+
+async def _count(text: str, marks: str, threshold: int) -> int:
+    if text.startswith('"'):  # all marks are in one string
         return 0
-    brackets = text.count("[") + text.count("{")
-    return brackets if brackets <= threshold else await _count_outside_strings(text)
+    count = sum(map(text.count, marks))
+    return count if count <= threshold else await _count_outside_strings(text, marks)
 
 
-async def _count_outside_strings(text: str) -> int:
+async def _count_outside_strings(text: str, marks: str) -> int:
     count = 0
     for piece in _PIECE.finditer(text):
-        bare = _STRING.sub("", piece[0])
-        count += bare.count("[") + bare.count("{")
+        count += sum(map(_STRING.sub("", piece[0]).count, marks))
         await asyncio.sleep(0)
     return count
 

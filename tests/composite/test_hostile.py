@@ -15,6 +15,7 @@ from mcp_types import TextContent
 
 from codecall import CodeCallPlugin
 from codecall.audit.events import RunDetails
+from codecall.composite.budgets import MAX_KEYS
 from codecall.composite.run import WorkflowRun
 from codecall.envelopes import CallRecord, ExecutionResult
 from codecall.sandbox.interfaces import OnCallEnd, RunObserver
@@ -149,7 +150,7 @@ async def test_outputs_of_too_many_objects_and_arrays_are_refused(what: str):
         result = await client.call_tool("flow", {}, raise_on_error=False)
     failure = result.structured_content or {}
     assert (failure["code"], failure["step"], failure["steps"]) == ("OUTPUT_LIMIT", "some", {"some": "failed"})
-    assert "objects and arrays together; a run may hold 1," in failure["message"]
+    assert "bytes of memory together; a run may hold 268,435,456" in failure["message"]
 
 
 async def test_a_large_output_is_decoded_while_others_have_their_turn():
@@ -159,6 +160,47 @@ async def test_a_large_output_is_decoded_while_others_have_their_turn():
     CodeCallPlugin.init(composite_tools=[flow(after(tool="echo"))]).install(stubs.server)
     async with Client(stubs.server) as client:
         await assert_turns_below(40, lambda: client.call_tool("flow", {}), longest_gap)
+
+
+MANY_KEYS = {f"k{number}": number for number in range(MAX_KEYS + 1)}
+THROUGH = {
+    "range of a field": "{{range $k, $v := .steps.big.output.inner}}{{break}}{{end}}",
+    "range of an output": "{{range $k, $v := .steps.big.output}}{{break}}{{end}}",
+    "a list of it": "{{print .steps.big.output.list}}",
+    "its JSON": "{{range $k, $v := (fromJson .steps.big.output.text)}}{{break}}{{end}}",
+    "a parameter": "{{range $k, $v := .params.map}}{{break}}{{end}}",
+}
+
+
+@pytest.mark.parametrize("how", THROUGH)
+async def test_no_template_goes_through_an_object_with_very_many_keys(how: str):
+    stubs = Stubs()
+    stubs.add("big", answer={**MANY_KEYS, "inner": MANY_KEYS, "list": [{"a": MANY_KEYS}]})
+    stubs.add("echo", answer="yes")
+    definition = flow(after(tool="echo", arguments={"q": THROUGH[how]}))
+    definition["parameters"] = {"type": "object", "properties": {"map": {"type": "object"}}}
+    CodeCallPlugin.init(composite_tools=[definition]).install(stubs.server)
+    async with Client(stubs.server) as client:
+        failure = await client.call_tool("flow", {"map": MANY_KEYS}, raise_on_error=False)
+        body = failure.structured_content or {}
+    assert f"keys; a template goes through at most {MAX_KEYS:,}" in body["message"]
+    assert "Read single fields of it" in body["hint"]
+
+
+async def test_an_object_with_very_many_keys_is_read_and_returned():
+    stubs = Stubs()
+    answer = {"inner": MANY_KEYS, "list": [{"a": MANY_KEYS}]}
+    stubs.add("big", answer=answer)
+    stubs.add("echo", answer="yes")
+    read = "{{.steps.big.output.inner.k7}} {{(index .steps.big.output.list 0).a.k8}} {{len .steps.big.output.inner}}"
+    arguments = {"q": f"{read} {{{{.params.map.k9}}}}"}
+    definition = flow(after(tool="echo", arguments=arguments), {"id": "last", "tool": "big", "dependsOn": ["after"]})
+    definition["parameters"] = {"type": "object", "properties": {"map": {"type": "object"}}}
+    CodeCallPlugin.init(composite_tools=[definition]).install(stubs.server)
+    async with Client(stubs.server) as client:
+        result = await client.call_tool("flow", {"map": MANY_KEYS})
+    assert result.structured_content == answer
+    assert ("echo", {"q": f"7 8 {MAX_KEYS + 1} 9"}) in stubs.calls
 
 
 FIELD = "{{(fromJson .steps.big.output.text).field}}"
@@ -189,8 +231,7 @@ async def test_json_texts_of_too_many_objects_and_arrays_are_not_read(what: str)
     async with Client(stubs.server) as client:
         failure = (await client.call_tool("flow", {}, raise_on_error=False)).structured_content or {}
     assert (failure["code"], failure["step"]) == ("OUTPUT_LIMIT", "after")
-    assert "what `fromJson` reads, have 1,2" in failure["message"]
-    assert "objects and arrays together; a run may hold 1," in failure["message"]
+    assert "bytes of memory together; a run may hold 268,435,456" in failure["message"]
     assert stubs.names() == ["big"]
 
 

@@ -604,11 +604,12 @@ async def test_a_failed_run_is_resumed_without_repeating_what_it_did():
 
 async def test_outputs_together_are_limited():
     stubs = Stubs()
-    stubs.add("large", answer={"text": "x" * 1_000_000})
-    definition = flow(*(step(f"s{n}", "large") for n in range(80)))
+    stubs.add("large", answer={"text": "\U0001f6a2" + "x" * 1_000_000})  # four bytes a character
+    definition = flow(*(step(f"s{n}", "large") for n in range(40)))
     async with served(stubs.server, definition, vm={"preset": "secure"}) as client:
         result = await client.call_tool("flow", {}, raise_on_error=False)
     assert about(result)["code"] == "OUTPUT_LIMIT"
+    assert "a run may hold" in about(result)["message"]
 
 
 ASKED = {"rules": [{"tools": ["backend_scan"], "action": "ask"}, {"action": "allow"}]}

@@ -169,8 +169,25 @@ def test_a_json_text_is_read_once_and_counted_once():
 def test_a_json_text_that_is_too_much_leaves_the_rest_of_the_run_as_it_was():
     held = HeldData(max_value_bytes=1_000)
     budget = TemplateBudget(held=held)
-    for text in ("x" * 5_000, f"[{'[],' * 60_000}0]"):
+    for text in ("x" * 10_000, "\u20ac" * 5_000, f"[{'[],' * 60_000}0]", f"[{'1,' * 300}1]"):
         with pytest.raises(WorkflowError, match="a run may hold"):
             budget.decode(text)
     assert budget.decode("[1]") == [1]
-    assert held.chars == 3
+    assert budget.decode(json.dumps([",,," * 90])) == [",,," * 90]
+    assert held.chars == 3 + 274
+
+
+def test_the_runs_of_a_caller_hold_as_much_as_one_and_leave_others_room():
+    text = json.dumps(["x" * 8_000_000])
+    with HeldData.of_run(16 * 1024 * 1024, "ada") as first, HeldData.of_run(16 * 1024 * 1024, "ada") as second:
+        for held in [first, second] * 8:
+            held.add_in_thread(text)
+        for held in (first, second):
+            with pytest.raises(WorkflowError, match="workflows that run now hold so much"):
+                held.add_in_thread(text)
+        with HeldData.of_run(16 * 1024 * 1024, "bob") as other:
+            for _ in range(8):
+                other.add_in_thread(text)
+    with HeldData.of_run(16 * 1024 * 1024, "ada") as held:
+        for _ in range(16):
+            held.add_in_thread(text)

@@ -18,11 +18,12 @@ from codecall.jsonio.decode import (
     NotJsonError,
     child_values,
     count_containers_in_thread,
+    count_values,
     decode_in_thread,
     decode_json,
     read_json,
 )
-from codecall.jsonio.incremental import PIECE
+from codecall.jsonio.incremental import PIECE, finish
 from tests.loop_turns import count_loop_turns
 
 JSON = st.recursive(
@@ -50,7 +51,15 @@ def test_a_thread_reads_in_pieces_what_is_read_at_once(value: object, blanks: in
     containers = count_containers_in_thread(text, -1)
     assert containers == _containers(value)
     assert count_containers_in_thread(text, len(text)) >= containers
+    values = finish(count_values(text, -1))
+    assert values == (1 if isinstance(value, str) else _values(value))
+    assert finish(count_values(text, len(text))) >= values
     assert decode_in_thread(text, QUICK_CONTAINERS + 1 if in_pieces else containers, 256) == value
+
+
+def _values(value: object) -> int:
+    """How many values there are in one; an empty object or array counts as if it had one."""
+    return 1 + (sum(map(_values, child_values(value))) or isinstance(value, (dict, list)))
 
 
 def _containers(value: object) -> int:

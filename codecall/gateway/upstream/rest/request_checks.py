@@ -64,7 +64,7 @@ _NO_COOKIE_VALUE: Final = re.compile(r"[;,\x00-\x1f\x7f]")
 
 class RequestChecks(Middleware):
     """Refuses calls that would reach another operation than the tool's, speak for somebody else than the operator, or
-    take long to make a request of.
+    take long to make a request of; writes what stands in a path, a header or a cookie.
 
     An empty part of a path leaves the path of another operation, as a rule that of all the items. A header that the
     operator has configured is none that a caller may set, whatever the document says; nor is one of the transport or of
@@ -82,6 +82,8 @@ class RequestChecks(Middleware):
         self._in_path: dict[str, Collection[str]] = {}
         self._not_for_callers: dict[str, Collection[str]] = {}
         self._cookies: dict[str, Collection[str]] = {}
+        self._as_text: dict[str, Mapping[str, str]] = {}
+        """Of each tool the parameters that are one text of the request, and where it stands."""
         self._routes: dict[str, HTTPRoute] = {}
         self._unwritable: dict[str, str] = {}
         """Why a tool's body cannot be written, where it cannot."""
@@ -96,6 +98,9 @@ class RequestChecks(Middleware):
         # In tuples of texts, which garbage collection does not look at.
         self._in_path[tool.name] = tuple(name for name, place in places if place["location"] == "path")
         self._cookies[tool.name] = tuple(name for name, place in places if place["location"] == "cookie")
+        self._as_text[tool.name] = {
+            name: place["location"] for name, place in places if place["location"] in ("path", "header", "cookie")
+        }
         not_for_callers = self._not_for_callers[tool.name] = tuple(
             name
             for name, place in places
@@ -128,13 +133,17 @@ class RequestChecks(Middleware):
         if (unknown := next((name for name in arguments if name not in route.parameter_map), None)) is not None:
             names = ", ".join(name for name in route.parameter_map if name not in hidden) or "none"
             raise ToolError(f"Unknown parameter '{unknown}'. The parameters of this operation: {names}.")
-        for name in self._in_path[tool]:
-            if arguments.get(name) in ("", []):
-                raise ToolError(f"'{name}' is a part of the path of this operation: it must not be empty.")
         for name in hidden:
             if name in arguments:
                 raise ToolError(f"'{name}' is a header that the gateway sets: leave it out.")
         self._check_values(tool, route, {name: value for name, value in arguments.items() if value is not None})
+        as_text = self._as_text[tool].items()
+        texts = {name: _text(name, arguments[name], place) for name, place in as_text if name in arguments}
+        arguments = {**arguments, **texts}
+        context = context.copy(message=context.message.model_copy(update={"arguments": arguments}))
+        for name in self._in_path[tool]:
+            if arguments.get(name) == "":
+                raise ToolError(f"'{name}' is a part of the path of this operation: it must not be empty.")
         for name in self._cookies[tool]:
             if _NO_COOKIE_VALUE.search(str(arguments.get(name, ""))) is not None:
                 raise ToolError(f"'{name}' is a cookie: it must have no semicolon, comma or control character.")
@@ -236,6 +245,33 @@ def _length(name: str, value: object) -> int:
         return _count(value) * len(name) + len(str(value))
     except ValueError:
         raise ToolError(f"'{name}' has a number of more digits than can be written.") from None
+
+
+def _text(name: str, value: object, place: str) -> str | None:
+    """A parameter as it stands in a path, a header or a cookie: the values of a list with commas between them, as
+    OpenAPI's `simple` style writes them. FastMCP would write them as Python does, or fail.
+
+    Raises:
+        ToolError: it cannot be written so that it is read as it was.
+    """
+    match value:
+        case None | str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case list():
+            items = cast("list[object]", value)
+            texts = [None if isinstance(item, (list, dict)) else _text(name, item, place) for item in items]
+            if any(text is None or "," in text for text in texts):
+                raise ToolError(
+                    f"'{name}' is a list that no {place} can hold: its items must be texts without a comma, numbers, "
+                    "or true and false."
+                )
+            return ",".join(cast("list[str]", texts))
+        case dict():
+            raise ToolError(f"'{name}' is an object, which no {place} can hold.")
+        case _:
+            return str(value)
 
 
 def _check_types(route: HTTPRoute, arguments: Mapping[str, object]) -> None:

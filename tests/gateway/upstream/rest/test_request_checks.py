@@ -186,3 +186,66 @@ async def test_a_list_for_a_text_is_refused(tmp_path: Path):
         with pytest.raises(ToolError, match="'a' is declared as string: it must not be an array"):
             await client.call_tool("send", {"a": ["x", "y"]})
     assert seen == []
+
+
+@pytest.mark.parametrize("place", ["path", "header", "cookie"])
+@pytest.mark.parametrize(
+    ("schema", "value", "text"),
+    [
+        ({"type": "boolean"}, True, "true"),
+        ({"type": "boolean"}, False, "false"),
+        ({"type": "integer"}, 5, "5"),
+        ({"type": "number"}, 1.5, "1.5"),
+        ({"type": "array", "items": {"type": "boolean"}}, [True], "true"),
+        (TEXTS, ["a", "b"], "a,b"),
+    ],
+)
+async def test_a_parameter_is_written_as_other_languages_read_it(
+    place: str, schema: object, value: object, text: str, tmp_path: Path
+):
+    seen: list[str] = []
+
+    async def answer(request: Request) -> JSONResponse:
+        values = {"path": request.path_params["rest"], "header": request.headers.get("a"), **request.cookies}
+        seen.append(values["a" if place == "cookie" else place])
+        return JSONResponse({})
+
+    file = tmp_path / "api.json"
+    file.write_text(json.dumps(document("/{a}" if place == "path" else "/", parameter(place, schema))))
+    async with serve_over_http(Starlette(routes=[Route("/{rest:path}", answer, methods=["POST"])])) as url:
+        options = OpenApiServer(openapi=str(file), base_url=url.removesuffix("/mcp"))
+        async with Client(await build_openapi_server("api", options)) as client:
+            if place == "cookie" and "," in text:
+                with pytest.raises(ToolError, match="'a' is a cookie: it must have no semicolon, comma"):
+                    await client.call_tool("send", {"a": value})
+                return
+            await client.call_tool("send", {"a": value})
+    assert seen == [text]
+
+
+@pytest.mark.parametrize("place", ["path", "header", "cookie"])
+@pytest.mark.parametrize(
+    ("schema", "value", "problem"),
+    [
+        (TEXTS, ["a,b", "c"], "is a list that no {} can hold: its items must be texts without a comma"),
+        ({"type": "array", "items": {}}, [["a"]], "is a list that no {} can hold"),
+        ({"type": "array", "items": {}}, [None], "is a list that no {} can hold"),
+        ({"type": "object", "properties": {"x": {}}}, {"x": 1}, "is an object, which no {} can hold"),
+    ],
+)
+async def test_a_parameter_that_would_be_read_as_another_is_refused(
+    place: str, schema: object, value: object, problem: str, tmp_path: Path
+):
+    declared = document("/{a}" if place == "path" else "/", parameter(place, schema))
+    async with calling(declared, tmp_path) as (client, seen):
+        with pytest.raises(ToolError, match=f"'a' {problem.format(place)}"):
+            await client.call_tool("send", {"a": value})
+    assert seen == []
+
+
+@pytest.mark.parametrize("value", ["", [], [""]])
+async def test_no_part_of_a_path_is_empty(value: object, tmp_path: Path):
+    async with calling(document("/{a}", parameter("path", TEXTS)), tmp_path) as (client, seen):
+        with pytest.raises(ToolError, match="'a' is a part of the path of this operation: it must not be empty"):
+            await client.call_tool("send", {"a": value})
+    assert seen == []
