@@ -168,7 +168,7 @@ async def test_a_call_reaches_its_own_operation_as_the_operator(api: Api, tmp_pa
         assert "x-key" not in tool.input_schema["properties"]
         for refused, message in [
             ({"book": "1", "page": ""}, "'page' is a part of the path"),
-            ({"book": [], "page": "2"}, "'book' is a part of the path"),
+            ({"book": [], "page": "2"}, "'book' is declared as string: it must not be an array"),
             ({"book": "1", "page": "2", "x-key": "another"}, "'x-key' is a header that the gateway sets"),
         ]:
             with pytest.raises(ToolError, match=message):
