@@ -17,7 +17,7 @@ INTERNALS: dict[str, set[str]] = {
     "gateway/serve/sessions.py": {"_admit_session", "_server_instances"},
     "gateway/upstream/session.py": {"_mcp_server", "_srctx", "_x_mcp_header_maps"},
     "audit/sinks.py": {"_logs"},
-    "composite/templates.py": {"_builtin_functions"},
+    "composite/templates/functions.py": {"_builtin_functions"},
     "sandbox/starlark/evaluator_internals.py": {
         *("__code__", "_charge", "_charge_thread_alloc", "_data", "_encode_value", "_eval_expr", "_exec_stmt"),
         *("_format_impl", "_index_get", "_to_iter"),

@@ -16,7 +16,8 @@ from referencing.exceptions import Unresolvable
 from codecall.composite.budgets import MAX_JSON_DEPTH, TemplateBudget
 from codecall.composite.definition import MISSING, JsonObject
 from codecall.composite.failures import TemplateError
-from codecall.composite.templates import find_field, is_template, only_field, render
+from codecall.composite.templates.references import find_field, is_template, only_field
+from codecall.composite.templates.rendering import render
 from codecall.jsonio.decode import (
     BYTES_PER_CONTAINER,
     FEWEST_CONTAINERS,

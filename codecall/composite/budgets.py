@@ -123,7 +123,7 @@ class TemplateBudget:
         self._decoded: dict[str, object] = {}
         self._in_thread = Lock()
         self.without_marks: dict[int, tuple[object, object]] = {}
-        """By the id of a value of the run: the value, and what `templates.py` has made of it."""
+        """By the id of a value of the run: the value, and what `templates/rendering.py` has made of it."""
 
     def spend(self, chars: int) -> None:
         """Spend so many characters.

@@ -17,7 +17,8 @@ from codecall.composite.definition import (
     Workflow,
 )
 from codecall.composite.fields import Findings
-from codecall.composite.templates import Reference, is_template, only_field, references, syntax_error
+from codecall.composite.templates.references import Reference, is_template, only_field, references
+from codecall.composite.templates.rendering import syntax_error
 from codecall.schema.comparison import find_missing, find_violations
 from codecall.schema.partial import Unknown
 from codecall.wording import nearest

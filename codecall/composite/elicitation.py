@@ -11,7 +11,7 @@ from mcp_types import ElicitResult
 from codecall.approvals.elicitation import TOO_MANY_HINT, TooManyQuestionsError, TooManyWaitError, UnansweredError
 from codecall.composite.definition import ElicitationStep
 from codecall.composite.failures import WorkflowError
-from codecall.composite.templates import is_template
+from codecall.composite.templates.references import is_template
 from codecall.jsonio.decode import sha256
 from codecall.option_base import go_duration
 from codecall.redaction.questions import MAX_SHOWN_CHARS, question_size, visible

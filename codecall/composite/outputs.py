@@ -6,6 +6,7 @@ import logging
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Final, cast
 
 import msgspec
@@ -13,13 +14,16 @@ import msgspec
 from codecall.composite.budgets import MAX_KEYS, TemplateBudget, too_many_keys
 from codecall.composite.definition import MISSING, JsonObject, Output, OutputProperty
 from codecall.composite.failures import WorkflowError
-from codecall.composite.templates import render
+from codecall.composite.templates.references import find_field, only_field
+from codecall.composite.templates.rendering import render
 from codecall.jsonio.decode import JsonBounds, NotJsonError, decode_json, read_json
 from codecall.meta_tools.invoke import MAX_DEPTH
 from codecall.wording import cut
 
 logger = logging.getLogger("codecall")
 
+MAX_NAMED: Final = 8
+"""Fields that a hint names."""
 _INTEGER: Final = re.compile(r"[+-]?\d{1,400}", re.ASCII)
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 
@@ -39,6 +43,11 @@ class StepOutput(dict[str, object]):
         self._value: Final = value
         super().__init__(cast("Mapping[str, object]", value) if isinstance(value, dict) else {"result": value})
         self._text = json_text
+
+    @property
+    def is_null(self) -> bool:
+        """Whether the step gave no value."""
+        return self._value is None
 
     def changed(self, change: Callable[[object], object]) -> StepOutput:
         """The output with another value, and another text that is as long."""
@@ -76,6 +85,43 @@ async def decode_output(text: str) -> object:
             f"A step returned a value that is nested more than {MAX_DEPTH} deep, or has a number out of range",
             code="OUTPUT_LIMIT",
         ) from None
+
+
+async def read_collection(text: str, template: str, data: Mapping[str, object]) -> list[object]:
+    """The items of a collection, whose template has given `text` for `data`. The output of a step that answered nothing
+    has none: so does a tool without an output schema give an empty list.
+
+    Raises:
+        WorkflowError: it is no array.
+    """
+    fields = only_field(template) or ()
+    output = find_field(data, fields[:3]) if fields[:1] == ("steps",) and fields[2:3] == ("output",) else None
+    if isinstance(output, StepOutput) and output.is_null and fields[3:] in ((), ("result",)):
+        return []
+    try:
+        items = await decode_output(text)
+    except WorkflowError:
+        items = None
+    if isinstance(items, list):
+        return cast("list[object]", items)
+    hint = "Write it with `json`, as in {{json .steps.list.output.items}}."
+    if text == "null" and fields:
+        hint = _about_null(fields, data)
+    raise WorkflowError(f"The collection is no JSON array: {text[:60]!r}", hint=hint)
+
+
+def _about_null(fields: tuple[str, ...], data: Mapping[str, object]) -> str:
+    """Why a field of the data has no value, which is one of objects only."""
+    value = data
+    for number, name in enumerate(fields, 1):
+        path = f".{'.'.join(fields[:number])}"
+        if name not in value:
+            known = [str(key) for key in islice(value, MAX_NAMED)]
+            return f"{path} is not there; there are: {', '.join(known) or 'no fields'}."
+        if not isinstance(found := value[name], Mapping):
+            return f"{path} is null: the answer has no list there."
+        value = cast("Mapping[str, object]", found)
+    return f".{'.'.join(fields)} is no list."
 
 
 class _NoCoercionError(ValueError):

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final, Literal, NamedTuple, TypeVar, cast
+from typing import Final, Literal, NamedTuple, TypeVar
 
 import anyio
 from mcp_types import ElicitResult
@@ -28,8 +28,8 @@ from codecall.composite.definition import (
 )
 from codecall.composite.elicitation import StepQuestions
 from codecall.composite.failures import WorkflowError, delay_s, ends_run, may_pass
-from codecall.composite.outputs import StepOutput, build_output, decode_output
-from codecall.composite.templates import may_be_slow, render
+from codecall.composite.outputs import StepOutput, build_output, decode_output, read_collection
+from codecall.composite.templates.rendering import may_be_slow, render
 from codecall.concurrency import release_frames
 from codecall.envelopes import wait_for_calls
 from codecall.errors import (
@@ -358,16 +358,7 @@ class WorkflowRun:
     async def _collection(self, step: ForEachStep) -> list[object]:
         text = await self._render(step.collection)
         self._has_large = self._has_large or len(text) > LARGE_CHARS
-        try:
-            items = await decode_output(text)
-        except WorkflowError:
-            items = None
-        if not isinstance(items, list):
-            raise WorkflowError(
-                f"The collection is no JSON array: {text[:60]!r}",
-                hint="Write it with `json`, as in {{json .steps.list.output.items}}.",
-            )
-        found = cast("list[object]", items)
+        found = await read_collection(text, step.collection, self._data)
         if len(found) > step.max_iterations:
             raise WorkflowError(
                 f"The collection has {len(found):,} items; maxIterations allows {step.max_iterations:,}",

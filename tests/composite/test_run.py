@@ -361,6 +361,35 @@ async def test_a_collection_that_is_none(collection: str, message: str):
     assert stubs.calls == []
 
 
+@pytest.mark.parametrize("collection", ["{{json .steps.a.output}}", "{{ json .steps.a.output.result }}"])
+async def test_an_empty_list_of_a_tool_without_an_output_schema_is_an_empty_collection(collection: str):
+    stubs = Stubs()
+
+    @stubs.server.tool
+    def rows(count: int):
+        return [{"n": n} for n in range(count)]
+
+    result = await run(stubs, flow(step("a", "rows", arguments={"count": 0}), each(collection, dependsOn=["a"])))
+    assert result.structured_content == {"iterations": [], "count": 0, "completed": 0, "failed": 0}
+
+
+@pytest.mark.parametrize(
+    ("field", "hint"),
+    [
+        ("items", ".steps.a.output.items is null"),
+        ("item", ".steps.a.output.item is not there; there are: items, deep."),
+        ("deep.y", ".steps.a.output.deep.y is not there; there are: x."),
+    ],
+)
+async def test_a_collection_that_is_null_says_what_is_missing(field: str, hint: str):
+    stubs = Stubs()
+    stubs.add("rows", answer={"items": None, "deep": {"x": 1}})
+    collection = f"{{{{json .steps.a.output.{field}}}}}"
+    result = await run(stubs, flow(step("a", "rows"), each(collection, dependsOn=["a"])))
+    assert hint in about(result)["hint"]
+    assert "Write it with" not in about(result)["hint"]
+
+
 async def test_a_collection_of_a_million_items_ends_at_once():
     stubs = Stubs()
     stubs.add("many", answer={"items": [0] * 1_000_000})

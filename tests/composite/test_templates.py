@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,10 +12,24 @@ import pytest
 from codecall.composite.budgets import MAX_RUN_CHARS, HeldData, TemplateBudget
 from codecall.composite.failures import TemplateError, WorkflowError
 from codecall.composite.outputs import StepOutput
-from codecall.composite.templates import only_field, references, render, syntax_error
+from codecall.composite.templates.references import only_field, references
+from codecall.composite.templates.rendering import render, syntax_error
 
 DATA: dict[str, Any] = {
-    "params": {"n": 5, "text": 'a "b"', "none": None, "big": "x" * 50_000, "long": [0] * 50_000, "mark": "<no value>"},
+    "params": {
+        "n": 5,
+        "one": 1.0,
+        "half": 12.5,
+        "twelve": 12,
+        "huge": 2**53 + 1,
+        "yes": True,
+        "bad": "a %!d(int=3)",
+        "text": 'a "b"',
+        "none": None,
+        "big": "x" * 50_000,
+        "long": [0] * 50_000,
+        "mark": "<no value>",
+    },
     "steps": {"a": {"status": "completed", "output": StepOutput({"items": [1, {"k": "v"}], "on": True})}},
 }
 
@@ -41,6 +56,48 @@ DATA: dict[str, Any] = {
 )
 def test_what_templates_give(text: str, result: str):
     assert render(text, DATA, TemplateBudget()) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ('{{printf "%.2f %d" .params.twelve .params.one}}', "12.00 1"),
+        ('{{.params.twelve | printf "%8.1f|"}}', "    12.0|"),
+        ('{{printf "%[1].1f %[1]d %[1]v" .params.one}}', "1.0 1 1"),
+        ('{{printf "%+d %-6.1f|%06.2f" .params.one .params.half .params.n}}', "+1 12.5  |005.00"),
+        ('{{printf "%d" .params.huge}}', "9007199254740993"),
+        ("{{gt .params.twelve 10.0}} {{lt .params.twelve .params.half}} {{ge .params.half 12}}", "true true true"),
+        ("{{le .params.huge 9007199254740992.0}}", "false"),
+        ("{{eq .params.one 1}} {{ne .params.one 1}} {{eq .params.half 1 2 12.5}}", "true false true"),
+        ('{{eq .params.none "x"}} {{ne .params.none "x"}} {{eq .params.none nil}}', "false true true"),
+        (
+            '{{printf "%s: 100%%! %v" .params.bad .steps.a.output}}',
+            "a %!d(int=3): 100%! map[items:[1 map[k:v]] on:true]",
+        ),
+    ],
+)
+def test_whole_numbers_and_fractions_are_numbers(text: str, result: str):
+    assert render(text, DATA, TemplateBudget()) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{{printf "%d EUR" .params.half}}', "printf '%d EUR' does not fit its values, it gives %!d(float64)"),
+        ('{{printf "%s" .params.n}}', "%!s(int): %d writes whole numbers"),
+        ('{{printf "%s %d" .params.bad .params.bad}}', "%!d(string)"),
+        ('{{printf "%d" .params.yes}}', "%!d(bool)"),
+        ('{{printf "%d" .steps.a.output}}', "%!d(map[string]interface {})"),
+        ('{{printf "%d %d" .params.n}}', "%!d(MISSING)"),
+        ('{{printf "sum" .params.n}}', "%!(EXTRA int)"),
+        ('{{printf "50%"}}', "%!(NOVERB)"),
+        ('{{printf "%.2f" .params.huge}}', "%f cannot write 9007199254740993 exactly"),
+        ("{{lt .params.text 1}} {{eq .params.yes 1}}", "incompatible types"),
+    ],
+)
+def test_a_format_that_does_not_fit_is_no_text(text: str, message: str):
+    with pytest.raises(TemplateError, match=re.escape(message)):
+        render(text, DATA, TemplateBudget())
 
 
 @pytest.mark.parametrize(

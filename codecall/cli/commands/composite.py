@@ -151,7 +151,7 @@ def _show_order(workflow: Workflow, arguments: JsonObject, schemas: Mapping[str,
     from codecall.composite.arguments import render_arguments, with_defaults
     from codecall.composite.budgets import TemplateBudget
     from codecall.composite.definition import ForEachStep, ToolStep
-    from codecall.composite.templates import references
+    from codecall.composite.templates.references import references
 
     params = with_defaults(arguments, workflow.parameters)
     levels: dict[str, int] = {}
